@@ -109,7 +109,8 @@ func (s slowFailures) FailedSends(ctx context.Context, q store.FailedSendsQuery)
 }
 
 // The answer has the exact state: the wait ends when the oldest failure leaves the window, even if
-// the failures are read late. Get returns the same state. A rule that admits is not shown.
+// the failures are read late. Quota returns the same state. While the rule backoff admits, it is
+// not shown.
 func TestBackoffIsTold(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit-1, vtest.AskFor(vtest.Ana), badReputation)
@@ -205,8 +206,9 @@ func TestBackoffSharesReads(t *testing.T) {
 	})
 }
 
-// Some failures mean that the address takes no messages, and count for a day. Others count for an
-// hour. TestBadAddressAndNoMailbox has the words of mail servers.
+// A failure counts in the scope of failures if it means that the address takes no messages, and
+// otherwise in the scope of backoff. An unknown outcome, and a send whose code was canceled, count
+// in neither. TestBadAddressAndNoMailbox has the words of mail servers.
 func TestWhatAFailureSays(t *testing.T) {
 	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Request {
 		return func(r *vtest.Rig) verification.Request { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
@@ -352,9 +354,10 @@ func TestAnHourOfBadReputation(t *testing.T) {
 	})
 }
 
-// For an hour our server refuses us, or a pause stops sends. 20 tries fail for each of four
-// spellings of one mailbox, by each class of callers, under all rules of a service without
-// settings. After the hour, every caller is admitted at once.
+// For an hour the mail server refuses us, or a pause stops sends. 20 tries of each caller fail
+// under all rules of a service without settings: of a known browser and a back end for one address,
+// and of strangers for four spellings of another mailbox. After the hour, every caller is admitted
+// at once.
 func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
 	builtIn := vtest.DayTick(func(s *vtest.Settings) {
 		s.Set = vtest.BuiltIn()

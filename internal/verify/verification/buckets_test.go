@@ -148,8 +148,8 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 	})
 }
 
-// The breaker counts every send of every app and policy, even while the limiter is away, and alarms
-// once.
+// The breaker counts every send of every app and policy, even while the limiter is away. It logs at
+// most one alarm a minute.
 func TestBreaker(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 3, Window: time.Minute}
@@ -174,13 +174,13 @@ func TestBreaker(t *testing.T) {
 		fill()
 		r.RefuseTo("b@example.com", vtest.InApp("bank"))
 		r.Want("alarms", alarms(), 2)
-		r.FailStore(sqlitetest.Down, "ReadHistory") // the other refusals cannot be read
+		r.FailStore(sqlitetest.Down, "ReadHistory") // the recipient's rows cannot be read
 		r.WantError(r.SendError(vtest.AskFor("b@example.com", vtest.InApp("bank"))), fault.Unavailable)
 	})
 }
 
-// Without Redis, a replica learns within a second what another replica counted for the failures of
-// a recipient, and what no longer counts.
+// Without Redis, a replica soon learns what another replica counted for the failures of a
+// recipient, and what no longer counts.
 func TestReplicasShareWhatTheRowsDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		quiet(s)
@@ -214,7 +214,7 @@ func ruleNames(d quota.Decision) (all []string) {
 
 // Strangers for whom a back end names no address are counted as one network: 1,000 an hour, for any
 // recipients. Strangers with an address and known people are still served. The log has a line at
-// the first refusal, then once an hour.
+// the first such send, then at most once an hour.
 func TestUnnamedStrangersAreOneNetwork(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		unnamed := func(n int) verification.Request {

@@ -16,7 +16,7 @@ func withCode(code string, ttl time.Duration) vtest.Option {
 }
 
 // The message has the caller's code unchanged, with the life that the caller gave, or no life. Each
-// request opens a verification of its own, which neither sends its code again nor checks it.
+// request opens a verification of its own, whose code the service neither sends again nor checks.
 func TestACallersCode(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		text := func() string {

@@ -148,8 +148,9 @@ func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 }
 
 // A thousand guesses with keys compare no more codes than a thousand guesses without keys, whether
-// each guess has a key of its own or all have the same key. Guesses with the key of an approval
-// read as much as the others; the key is random, so it is valid from any address.
+// each guess has a key of its own or all have the same key. A guess with the key of an approval
+// compares nothing, from any address, since the key is random; after too many guesses, not even the
+// right code repeats the approval.
 func TestCheckGuessesWithKeys(t *testing.T) {
 	const guesses, rounds = 1000, 5
 	compared := map[string]int{}

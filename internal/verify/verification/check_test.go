@@ -204,10 +204,10 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// A check first reads the verification once, for the client's network or by its recipient. If the
-// verification has ended, the check reads nothing else. If the ID is unknown or belongs to another
-// app or, for a browser, to a back end, the check calls the database and the limiter as often as a
-// check that compares.
+// If the client's address is known, or if the check is by recipient, a check first reads the
+// verification once. If the verification has ended, the check makes no other call. If the ID is
+// unknown or belongs to another app or, for a browser, to a back end, the check calls the database
+// and the limiter as often as a check that compares.
 func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID

@@ -57,7 +57,7 @@ func (l *late) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, send uui
 
 // A send is answered before a proxy asks another replica, however long each step takes, even if the
 // client has left. A send that is not decided by then counts nowhere, and its key is free for the
-// other replica.
+// other replica, if it could be released in time.
 func TestASendHasOneDeadline(t *testing.T) {
 	const tick = time.Millisecond
 	type answered struct {

@@ -23,9 +23,9 @@ import (
 // wide admits any number of codes, so that refusals have another reason.
 var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour})
 
-// Of the codes for one recipient that callers of one class requested, 20 wrong codes are compared
-// in a day, whether the codes were requested by resends, new verifications, other sessions, for
-// other purposes or after cancellations.
+// For the codes of one recipient that callers of one class requested, only 20 wrong codes are
+// compared in a day, in all sessions and purposes together, even if each verification is canceled
+// after its guesses.
 func TestGuessesOfOneRecipientADay(t *testing.T) {
 	vtest.EachInForm(t, map[string]func(n int) verification.Request{
 		"browsers":    func(int) verification.Request { return byBrowser(vtest.Ana) },
@@ -79,8 +79,8 @@ func TestAConfirmationLivesADay(t *testing.T) {
 	})
 }
 
-// Networks are limited separately and together. An administrator sees the refusals, and no address
-// is logged.
+// Each client's network has a bound, and the wider network has a bound for all of them. The log has
+// the refusals, but no address.
 func TestFailuresOfANetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
 		var sent []string // verifications, each of which has a try left

@@ -20,8 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// asking makes the app shop require human checks of strangers. All share one rule: 10 sends in 10
-// minutes, 8 of them for strangers.
+// asking makes the app shop require human checks of strangers. All recipients share the rule wide:
+// 10 sends in 10 minutes, at most 8 of them for strangers.
 func asking(c humancheck.Check) func(*vtest.Settings) {
 	return func(s *vtest.Settings) {
 		own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
@@ -69,8 +69,8 @@ func press(r *vtest.Rig) {
 }
 
 // Strangers without a pass have half of the strangers' places, and strangers with a pass have all
-// of them; together they never have more. A caller with a secret key needs no pass, and also has
-// the reserve. An answer has the wait with a pass, and says whether a pass would be needed. A
+// of them; together they never have more. A back end that knows the person needs no pass, and also
+// has the reserve. An answer has the wait with a pass, and says whether a pass would be needed. A
 // request repeated with its key is answered without a check.
 func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
@@ -168,9 +168,9 @@ func TestBackoffAsksNobody(t *testing.T) {
 	})
 }
 
-// These texts are no pass: a solution for another recipient, app or purpose, an old solution, a
-// wrong number, garbage, and a used solution, even after its send was sent. Each answer has a new
-// challenge, and no limit counts the request.
+// These texts are no pass: a solution for another recipient or purpose, garbage, a used solution,
+// and an old solution. No limit counts a request with such a text, and the answer has a new
+// challenge.
 func TestWhatIsNoPass(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
@@ -252,8 +252,8 @@ func TestAnUnadmittedSendSpendsNoPass(t *testing.T) {
 	})
 }
 
-// With Always, each stranger's first send needs a check; a resend, a secret key and a test
-// recipient do not.
+// With Always, each stranger's first send needs a check. A resend, a send of a back end that knows
+// the person, and a send to a test recipient need none.
 func TestAlwaysAsksTheFirstSend(t *testing.T) {
 	reviewer := "reviewer@example.com"
 	settings := func(s *vtest.Settings) {
@@ -292,9 +292,9 @@ func (v *fakeVendor) Check(_ context.Context, q humancheck.VendorQuery) (humanch
 }
 
 // While a vendor answers, solved work gives three quarters of the places, and a vendor's token
-// gives all. The vendor is called last, while the request holds neither a slot nor a place in the
-// admission, and only if the limits without a pass refuse the send. A token is good for one send,
-// whatever the vendor answers the second time.
+// gives all. The vendor is called only after the limits without a pass have refused the send, and
+// while the request holds no place in the admission. A token is good for one send, whatever the
+// vendor answers the second time.
 func TestAVendorsTokenIsAPass(t *testing.T) {
 	vendor := &fakeVendor{result: func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Passed: true} }}
 	vtest.InForms(t, asking(humancheck.Check{Vendor: vendor}), func(r *vtest.Rig) {
@@ -342,13 +342,13 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 	})
 }
 
-// spent is a Budget of which strangers have spent half, or not.
+// spent says whether half of the strangers' share of a cap is spent.
 type spent bool
 
 func (s spent) StrangersHoldHalf(context.Context, string, string) bool { return bool(s) }
 
-// While strangers have spent half of their share of a spend cap, their text messages need a human
-// check. Mails and secret keys do not.
+// While half of the strangers' share of a spend cap is spent, text messages to strangers need a
+// human check. Mails, and text messages of a back end that knows the person, do not.
 func TestASpendCapAsks(t *testing.T) {
 	settings := func(s *vtest.Settings) { vtest.ServeCountries("DE")(s); asking(humancheck.Check{})(s) }
 	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
@@ -371,7 +371,7 @@ func TestASpendCapAsks(t *testing.T) {
 	})
 }
 
-// callCounter counts the calls that write to the database.
+// callCounter counts the calls of Begin and ClaimIdempotencyKey.
 type callCounter struct {
 	late
 	begins, claims atomic.Int32
@@ -387,8 +387,7 @@ func (c *callCounter) ClaimIdempotencyKey(ctx context.Context, k store.Idempoten
 	return c.late.ClaimIdempotencyKey(ctx, k)
 }
 
-// A forged solution costs as much as a request without one: the service writes, claims and reads
-// nothing for it.
+// For a request with a forged solution, the service neither begins a send nor claims a key.
 func TestAForgedSolutionWritesNothing(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)

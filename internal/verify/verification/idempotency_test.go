@@ -136,7 +136,7 @@ func TestOutagesAndKeys(t *testing.T) {
 	})
 }
 
-// sleeper is a database that a process reaches only after a delay, even if the caller has left.
+// sleeper is a database whose Begin waits for wake, and then runs even if the caller has left.
 type sleeper struct {
 	core.Database
 	wake <-chan struct{}

@@ -125,7 +125,7 @@ func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 	})
 }
 
-// downFor is a server or carrier that does not answer for some recipients.
+// downFor is a mail server that does not answer for recipients with a prefix.
 type downFor struct {
 	*vtest.MailServer
 	prefix string
@@ -233,8 +233,8 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 }
 
 // A server takes 8 s for each mail, which is longer than any mail may keep others waiting, and
-// strangers ask for twice as many mails as it accepts. Sends that would go out too late are
-// refused, and each admitted mail arrives.
+// strangers ask for more mails than it accepts. Sends that would go out too late are refused, and
+// each admitted mail arrives.
 func TestASlowServersMailsArrive(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { ttl(10 * time.Minute)(s); s.Tick = time.Second }, func(r *vtest.Rig) {
 		r.MailServer.Each = 8 * time.Second

@@ -269,7 +269,7 @@ func TestAppFailureBoundAlarm(t *testing.T) {
 }
 
 // Checks do not wait for the count of an app's wrong codes, and a stop loses none of the counts.
-// Once the bound is exceeded, the limiter is called once for all wrong codes of a run, by channel.
+// Once the bound is exceeded, the limiter is called once for all wrong codes of a run.
 func TestWrongCodesAreCountedInTheBackground(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(3)), func(r *vtest.Rig) {
 		for i, want := range []struct{ takes, alarms int }{{4, 2}, {1, 5}} {

@@ -57,8 +57,8 @@ func wantRules(r *vtest.Rig, what string, d quota.Decision, want string) {
 	r.Want(what, got, want)
 }
 
-// A browser's answers show only its own sends, although a back end requested a code seven seconds
-// before.
+// While no rule refuses, a browser's answers show only its own sends, although a back end requested
+// a code seven seconds before.
 func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		const alone = "hour 2 of 3, 1h0m0s 0s; hours 3 of 4, 3h0m0s 0s; "
@@ -67,7 +67,7 @@ func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
 		wantRules(r, "the answer", first.Quota, alone)
 		wantRules(r, "a look", look(r, first.View.ID), alone)
-		r.Sleep(8*time.Minute + time.Second) // after this, with less than two minutes left, a resend would open another verification
+		r.Sleep(8*time.Minute + time.Second) // with less than two minutes left, a resend opens another verification
 		second := r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID))
 		r.Want("the same verification", second.View.ID == first.View.ID, false)
 		// The rule admits three sends in an hour, and the first was at 00:00:00. Its place is free
@@ -84,8 +84,8 @@ func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 	})
 }
 
-// If a browser's own sends have used up a rule, the browser gets the exact wait, whatever others
-// did, in every verification of the chain.
+// If a browser's own sends have used up a rule, the browser gets the exact wait, although each
+// resend replaced the verification by a new one.
 func TestAWaitByOwnSendsIsExact(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		r.Sleep(17 * time.Second)
@@ -146,8 +146,8 @@ func TestANetworksRefusalReadsNoRows(t *testing.T) {
 	})
 }
 
-// A rule that no longer refused at the browser's first send reveals nothing to the browser. A rule
-// of less than an hour shows its exact wait.
+// While no rule refuses, a browser does not see sends that others requested before its first one. A
+// rule of less than an hour shows its exact wait.
 func TestRedactHidesEarlierSends(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		for range 2 {
@@ -196,7 +196,8 @@ func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
 }
 
 // A browser gets the same answers whether or not others asked, while no rule refuses. It always
-// gets the same answers if the times at which others asked differ by less than five minutes.
+// gets the same answers if each time at which others asked stays within the same interval of five
+// minutes.
 func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 0))

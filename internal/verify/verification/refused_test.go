@@ -73,8 +73,8 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 	})
 }
 
-// Without Redis, each refusal of a recipient has the same rule name, in the process that sent and
-// in others.
+// Without Redis, each refusal by the rows has the same outcome and rule in the metrics, in the
+// process that sent and in others.
 func TestRefusalsByTheRowsHaveOneName(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

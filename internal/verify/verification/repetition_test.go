@@ -102,8 +102,8 @@ func TestSendRepetitionDoesNotWaitForTheOutcome(t *testing.T) {
 	})
 }
 
-// At its deadline, a repeated request is refused like a request that must not wait. So is one whose
-// client disconnects.
+// At its deadline, a repeated request gets ErrKeyInProgress. If the caller's context ends earlier,
+// the request gets the error then.
 func TestSendRepetitionHasADeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		claim := late{Database: r.Store, begin: time.Minute, release: time.Minute}

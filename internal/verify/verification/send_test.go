@@ -237,8 +237,7 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// The error of a failed check says whether the try may count, because the database has counted it
-// or may have.
+// If the database fails during a check, the error says whether the attempt may be counted.
 func TestFailuresSayWhatMayCount(t *testing.T) {
 	for how, counted := range map[sqlitetest.Fault]bool{sqlitetest.Down: false, sqlitetest.Lost: true} {
 		vtest.InBubble(t, func(r *vtest.Rig) {

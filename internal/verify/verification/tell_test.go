@@ -19,7 +19,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// Each way in which a send ends causes one event.
+// Each way in which a send or a verification ends causes one event.
 func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	send := func(r *vtest.Rig) { r.SendTo(vtest.Ana) }
 	retried := func(context.Context) error {
@@ -190,8 +190,8 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 	})
 }
 
-// For a test recipient nothing is sent and the code is known. Everything else is as for other
-// recipients.
+// For a test recipient nothing is sent, the code is known, and no rule refuses a send. Codes are
+// checked as for other recipients.
 func TestTestRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		letters(s) // its code is the configured one, whichever alphabet the purpose has

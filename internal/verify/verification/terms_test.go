@@ -128,8 +128,8 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 	})
 }
 
-// trial adds two observing rules: a stricter one for recipients, with the longest window of all,
-// and one for addresses.
+// trial has one rule that refuses, and three that observe: a stricter one on recipients, with the
+// longest window of all, one on the client's address, and one on failures.
 var trial = vtest.WithRules(
 	quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},

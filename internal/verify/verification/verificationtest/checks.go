@@ -57,7 +57,7 @@ func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.
 	return checked, checked.State == verification.Pending || checked.State == verification.MaxAttemptsReached || checked.Valid, 0
 }
 
-// Guess enters n codes of digits that none of the last mails has, and returns how many were
+// Guess enters n codes of digits that none of the last ten mails has, and returns how many were
 // compared.
 func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) {
 	r.Helper()

@@ -1,7 +1,7 @@
-// Package verificationtest runs the core of the service in tests that need no server. Only New
-// makes the core. A Rig has a database and a limiter in memory, in a bubble with its own clock.
-// Packages pagetest and simulate pass their own parts to New, since they decide when each message
-// ends, or what goes wrong. Package apptest runs the whole service on real servers.
+// Package verificationtest runs the core of the service in tests that need no server. Such tests
+// make the core only by New. A Rig has a database and a limiter in memory, in a bubble with its own
+// clock. Packages pagetest and simulate pass their own parts to New, since they decide when each
+// message ends, or what goes wrong. Package apptest runs the whole service on real servers.
 package verificationtest
 
 import (
@@ -91,9 +91,9 @@ type Process struct {
 }
 
 // New makes a process over a database, with the service's own templates. If parts are missing, it
-// uses time.Now, a limiter in memory, a mail server that accepts everything, an Observer that only
-// counts, and a Logger that discards. Without a Carrier there are no text messages. Nothing runs in
-// the background until Run.
+// uses time.Now, a limiter in memory, a mail server that accepts everything, an Observer that does
+// nothing, and a Logger that discards. Without a Carrier there are no text messages. Nothing runs
+// in the background until Run.
 func New(s Settings, p core.Dependencies) *Process {
 	p.Mails, p.Texts = templatesOnce()
 	if p.Observer == nil {

@@ -71,7 +71,7 @@ type Service struct {
 }
 
 // InBubble runs a test of a running service inside a bubble with its own clock. After the test, it
-// searches the log lines for codes.
+// searches the log lines for codes and recipients.
 func InBubble(t *testing.T, test func(r *Rig)) {
 	t.Helper()
 	InBubbleWith(t, nil, test)
@@ -153,7 +153,8 @@ func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
 // Replica returns another process over the same database and limiter.
 func (r *Rig) Replica(s outbox.MailSender) *Service { return r.ReplicaOn(r.Store, s, r.Carrier) }
 
-// ReplicaOn returns another process over the same limiter.
+// ReplicaOn returns another process over the same limiter, or with its own one in the form
+// WithoutRedis.
 func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Carrier) *Service {
 	limiter := NewLimiter(r.Limiter, nil)
 	parts := core.Dependencies{
@@ -194,7 +195,8 @@ const (
 	WithoutRedis      // each process counts what the rows do not have, and reads what other processes counted
 )
 
-// InForms is InBubbleWith in each form of the service, and with a rule that the rows do not count.
+// InForms is InBubbleWith in each form of the service. It runs the form WithoutRedis also with a
+// rule that the rows do not count.
 func InForms(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	t.Helper()
 	EachInForm(t, map[string]bool{"": true}, change, func(r *Rig, _ bool) { test(r) })
@@ -222,7 +224,7 @@ func EachInForm[Case any](t *testing.T, cases map[string]Case, change func(*Sett
 
 // TestSettings returns the built-in policies, shared by the purposes default and login of an app
 // shop. They lack settings that would end most tests: failures and suppressions (SuppressBounces
-// has these), a reserve (WithReserve), retention and numbers of every country.
+// has these), a reserve (WithReserve), and retention. They serve no phone numbers (ServeCountries).
 func TestSettings(t testing.TB) Settings {
 	t.Helper()
 	set := BuiltIn("failures")
@@ -278,7 +280,7 @@ func WithReserve(reserve map[string]int, change func(*Settings)) func(*Settings)
 	}
 }
 
-// AlsoRules adds rules to the rules of all purposes.
+// AlsoRules gives all purposes the default purpose's rules and these.
 func AlsoRules(rules ...quota.Rule) func(*Settings) {
 	return func(s *Settings) { WithRules(slices.Concat(s.Purposes["default"].Policy.Rules, rules)...)(s) }
 }
@@ -325,7 +327,7 @@ func (r *Rig) StartReplica(s outbox.MailSender) (other *Service, stop func()) {
 	return other, other.Background()
 }
 
-// Quit stops the service, and waits until other replicas have ended their work.
+// Quit stops the service, and waits until all other goroutines of the bubble have ended or wait.
 func (r *Rig) Quit() {
 	if r.Stop != nil {
 		r.Stop()
@@ -359,7 +361,7 @@ func Equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// NoError ends the test with err.
+// NoError ends the test unless err is nil.
 func (r *Rig) NoError(err error) {
 	r.Helper()
 	servertest.OK(r, err)

@@ -29,7 +29,7 @@ const (
 )
 
 // These are callers of the tests: the app shop with a secret key for a person that it knows, the
-// same app for a stranger, and a browser on the app's page.
+// same app for a stranger, and a browser on a page of the app.
 var (
 	BackEnd     = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1"), Trust: verification.SaidKnown}
 	ForStranger = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
@@ -82,8 +82,8 @@ func (r *Rig) AskAt(s *Service, ask verification.Request, admitted bool) verific
 	return a
 }
 
-// Send requests a code, and fails the test unless the request is admitted. It returns when the
-// attempt has ended.
+// Send requests a code, and ends the test unless the request is admitted. It returns when the first
+// attempt has ended or waits for the mail server.
 func (r *Rig) Send(ask verification.Request) verification.Answer {
 	r.Helper()
 	a := r.AskAt(r.Svc, ask, true)
@@ -123,7 +123,7 @@ func (r *Rig) SendTo(address string, options ...Option) verification.Answer {
 	return r.Send(AskFor(address, options...))
 }
 
-// Refuse sends a request, and fails the test unless it is refused.
+// Refuse sends a request, and ends the test unless it is refused.
 func (r *Rig) Refuse(ask verification.Request) verification.Answer {
 	r.Helper()
 	return r.AskAt(r.Svc, ask, false)
