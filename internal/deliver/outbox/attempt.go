@@ -245,7 +245,8 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 		}
 	case delivery.Temporary:
 		wait, reason := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter), temporary+fail.Stage
-		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) { // a wait for the pace ends only when the code expires
+		// A send that waits for the pace does not fail before its code expires.
+		if fail.Err == delivery.ErrPace && w.Now.Before(w.Verification.ExpiresAt) {
 			wait, reason = min(fail.RetryAfter, w.Verification.ExpiresAt.Sub(w.Now)-1), reasonBacklog
 		}
 		if w.Now.Add(wait).Before(w.Verification.ExpiresAt) {

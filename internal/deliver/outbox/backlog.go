@@ -219,11 +219,13 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 //
 // ExpectedWait returns 0 in the first second of a backlog, unless the backlog continues an earlier
 // one or all servers are suspended. It also returns 0 if, during the whole last second, a new
-// message would have been tried at once.
+// message would have been tried at once. In these two cases, only waitOfHeld can make the wait
+// longer.
 //
-// The result stalled is true if no message has gone out in the measured time, and all servers are
-// suspended or no worker runs. The result wait is then the time since the servers were suspended.
-// If they are not suspended, it is the time since messages began to wait.
+// The result stalled is true if no message has gone out in the measured time, and either all
+// servers are suspended, or no worker runs and the backlog does not continue an earlier one. The
+// result wait is then the time since the servers were suspended. If they are not suspended, it is
+// the time since messages began to wait.
 func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Duration) (wait time.Duration, stalled bool) {
 	o.update(o.lanes[q], func(l *lane, now time.Time) {
 		wait, stalled = l.expectedWait(app, network, o.Now().Add(life), now, o.capacity(l)/appShare)
@@ -234,8 +236,8 @@ func (o *Outbox) ExpectedWait(q store.Queue, app, network string, life time.Dura
 
 // waitOfHeld returns how long a new message of a network waits because the network's last messages
 // were held. It assumes that each message before the new one takes as long as the message that has
-// been under way longest. It returns 0 for any other network, and while one more held message may
-// begin.
+// been under way longest. It returns 0 if the network is not held, and while one more held message
+// may begin.
 func (l *lane) waitOfHeld(app, network string, now time.Time) time.Duration {
 	if !l.Strangers || !l.reputations.isHeld(networkKey(network), now) || l.heldMayBegin() {
 		return 0
@@ -295,7 +297,7 @@ func serverTakesNoMore(fail *delivery.Error) bool {
 // accepts no more messages. If the server did not answer, the message counts only if all servers of
 // the channel are suspended. The reason is that counted messages make the service refuse new
 // messages. One silent carrier that serves only some numbers must not cause refusals of other
-// messages. Nor must one recipient for whom the server answers too late.
+// messages. A recipient for whom the server answers too late must not cause them either.
 func (o *Outbox) notePostponed(f *flight, fail *delivery.Error, after time.Duration) {
 	if !serverTakesNoMore(fail) {
 		return

@@ -17,7 +17,8 @@ import (
 )
 
 // transmitFunc sends a composed message and returns the provider's answer. Only compose and the
-// transmitFunc have both the code and the full recipient. They write the two only into the message.
+// transmitFunc have both the code and the full recipient. They write the code and the recipient
+// only into the message.
 type transmitFunc func(context.Context) (delivery.Result, error)
 
 // failToCompose logs why a message cannot be composed, and returns the outcome of its send.

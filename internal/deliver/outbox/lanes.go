@@ -26,16 +26,16 @@ type lane struct {
 	workers          int               // running workers
 	maxWorkers       int               // workers that the lane may have; update sets it
 	reputations      *reputations      // of the channel
-	underWay         []*flight         // flights of strangers that are under way, the longest first
+	underWay         []*flight         // flights of strangers that are under way, in the order in which they got a worker
 	parked           int               // flights in underWay that have no worker; see makeWay
-	pops             int               // flights that ever got a worker
-	lastServed       standing          // of the last flight that got a worker
+	pops             int               // how many flights have got a worker so far
+	lastServed       standing          // standing of the last flight that got a worker
 	newestNext       bool              // of the fresh flights, the newest one is served next; see prefersNewest
 	gaveWay          time.Time         // when a message last gave way; see makeWay
 	newcomer         time.Time         // when a network last began to wait
 	recheck          *time.Timer       // timer of makeWayAfter; may be nil
 	behind           map[string]bool   // the apps some of whose rows wait in the database, since memory was full
-	suspensionLogged bool              // logAttempt has logged that all servers are set aside
+	suspensionLogged bool              // logAttempt has logged that the servers accept no message at present
 	backlog
 }
 
@@ -91,7 +91,7 @@ type queue struct {
 type turn struct {
 	flights []*flight // in the order of byExpiry; never empty
 	since   time.Time // since when the network waits for its turn
-	served  bool      // it has had a turn since its first flight came
+	served  bool      // the network has had a turn since it last had no flight
 }
 
 func (q *queue) empty() bool { return len(q.turns) == 0 }
@@ -121,8 +121,8 @@ func (l *lane) preference() [standings]standing {
 }
 
 // prefersNewest reports whether every second fresh flight that is served is the newest one. This is
-// so for a time after a message gave way. The waiting messages may then belong to an attack,
-// however many networks and domains it uses, and a later message does not wait for all of them.
+// so for a time after a message gave way. The waiting messages may then belong to an attack, which
+// may use many networks and domains, and a later message must not wait for all of them.
 func (l *lane) prefersNewest(now time.Time) bool {
 	return !l.gaveWay.IsZero() && now.Sub(l.gaveWay) < preferNewestFor
 }
@@ -189,7 +189,7 @@ func (q *queue) pop(l *lane) (first *flight) {
 // one, unless the network's own flights may be held, too.
 func (l *lane) later(q *queue, network string, ends, now time.Time) (n int) {
 	heldToo := l.reputations.isHeld(networkKey(network), now)
-	counts := map[string]int{} // how many flights are not later, by app
+	counts := map[string]int{} // by network, how many flights are not counted as later yet
 	for other, turn := range q.byNetwork {
 		for _, f := range turn.flights {
 			if !heldToo && l.standingOf(f, now) == held {
@@ -262,8 +262,8 @@ func (l *lane) push(f *flight) {
 	l.count(app, 1)
 }
 
-// pop removes and returns the first flight that may begin, of the app whose turn it is. It returns
-// nil if there is none.
+// pop removes and returns the next flight of the first app in turns that has a flight that may
+// begin. It returns nil if no app has one.
 func (l *lane) pop() *flight {
 	for n, app := range l.turns {
 		q := l.queues[app]

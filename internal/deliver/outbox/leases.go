@@ -15,8 +15,8 @@ import (
 type flight struct {
 	work    store.Work
 	lane    *lane
-	domain  string // registrable domain of the recipient; of a number its prefix
-	network string // the network's key in reputations
+	domain  string // registrable domain of a mail's recipient, or prefix of a number
+	network string // key of the send's network in reputations
 	lease   store.AttemptID
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
@@ -24,7 +24,7 @@ type flight struct {
 
 	// These are for a stranger's message that is under way. Use them only within Outbox.update.
 	begun    time.Time       // when the message was offered to the server; before that, when it got a worker
-	standing standing        // when the message got a worker
+	standing standing        // the message's standing when it got a worker
 	attempt  context.Context // see delivery.HandedOver and delivery.TurnBegan
 	giveWay  func()          // ends the attempt
 	parked   bool            // it has no worker; see makeWay

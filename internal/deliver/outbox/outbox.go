@@ -50,7 +50,7 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// limiter counts failures for the rule backoff. Implementation: *gates.Gates.
+// limiter counts failures for policy.BackoffRule. Implementation: *gates.Gates.
 type limiter interface {
 	Record(ctx context.Context, scope quota.Scope, bucket string, keep time.Duration, read time.Time,
 		events ...quota.AgedEvent) error
@@ -88,7 +88,7 @@ type Carrier interface {
 // Limits is implemented by a MailSender or Carrier that takes a limited number of messages. A type
 // without limits embeds delivery.Unlimited.
 type Limits interface {
-	// AttemptsAllowed returns how many messages it would try to send now;
+	// AttemptsAllowed returns how many messages the sender or carrier would try to send now;
 	// delivery.UnlimitedAttempts means any number.
 	AttemptsAllowed() int
 	// ConnLimit returns how many messages can be under way together. It may change when the
@@ -149,16 +149,16 @@ const (
 
 // These are bounds of the queues in memory. Sends beyond them wait in the database.
 const (
-	DefaultCapacity = 2000 // sends that one queue holds in memory; it delivers fewer within one lease
+	DefaultCapacity = 2000 // sends that one queue holds in memory, usually more than it delivers within one lease
 	// MaxPendingOutcomes is the maximum number of outcomes that are not in the database yet. If a
-	// process dies while the database is unavailable, that many mails, and one more for each
+	// process dies while the database is unavailable, up to that many mails, and one more for each
 	// worker, may be sent twice.
 	MaxPendingOutcomes = 256
 
 	takeOverBatch = 500 // rows taken over in one statement
 )
 
-// MaxStopWait is how long a stop waits for the attempts under way.
+// MaxStopWait is how long a stop waits for the attempts under way before it interrupts them.
 var MaxStopWait = 10 * time.Second
 
 // Dependencies are the services that an Outbox uses.

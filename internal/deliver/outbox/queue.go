@@ -40,7 +40,8 @@ func (o *Outbox) limitsOf(ch recipient.Channel) Limits {
 //
 // The lane of strangers gets fewer workers than this number: either half of it or ReservedConns
 // fewer, whichever is more, but at least one. If the connections have no limit, it always gets
-// half. A message that waits without a worker (makeWay) counts, too, if it keeps a connection.
+// half. If they have one, each message that waits without a worker (makeWay) keeps a connection and
+// takes the place of a worker, so that the number may even be 0.
 func (o *Outbox) maxWorkers(l *lane) int {
 	conns := o.limitsOf(l.Channel).ConnLimit()
 	switch {
@@ -126,7 +127,7 @@ func (o *Outbox) queueOrPostpone(w store.Work) {
 	}
 }
 
-// handBack postpones a flight that has not begun.
+// handBack postpones the row of a flight whose attempt has not begun.
 func (o *Outbox) handBack(f *flight, after time.Duration) {
 	o.work.Go(func() {
 		defer o.letGo(f)
@@ -135,12 +136,12 @@ func (o *Outbox) handBack(f *flight, after time.Duration) {
 	})
 }
 
-// heldAgainAfter is the time after which a replica takes over a message again for which tooManyHeld
-// found no place in memory.
+// heldAgainAfter is how long a message waits in the database if tooManyHeld found no place for it
+// in memory.
 const heldAgainAfter = 30 * time.Second
 
-// tooManyHeld reports whether a flight may be held and the lane already has as many such flights in
-// memory as it may: a quarter of the capacity. So such flights leave memory to others.
+// tooManyHeld reports whether a flight may be held and the lane's queues already have as many such
+// flights as they may: a quarter of the capacity. So such flights leave memory to others.
 func (o *Outbox) tooManyHeld(f *flight) (too bool) {
 	o.update(f.lane, func(l *lane, now time.Time) {
 		if l.standingOf(f, now) != held {
@@ -309,8 +310,8 @@ func (o *Outbox) addWorker(l *lane) {
 	}
 }
 
-// runWorker makes attempts until the queue of its lane is empty or there are too many workers. If
-// MaxPendingOutcomes outcomes are not in the database yet, it blocks.
+// runWorker makes attempts until no waiting flight of its lane may begin, or there are too many
+// workers. If MaxPendingOutcomes outcomes are not in the database yet, it blocks.
 func (o *Outbox) runWorker(l *lane) {
 	for f := o.dequeueOrEndWorker(l, nil); f != nil; f = o.dequeueOrEndWorker(l, f) {
 		ctx := o.traceAttempt(f)

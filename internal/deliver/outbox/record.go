@@ -113,8 +113,8 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 
 // retryWrite repeats a write to the database until the write succeeds, and returns the result of
 // the write. If the process stops first, it returns false. The parameter ctx is the attempt's
-// context. The write continues even if ctx ends. If each write panics, the pause grows to a minute,
-// because each panic is logged with its stack.
+// context. The write continues even if ctx ends. The pause between two writes grows to a second or,
+// after a panic, to a minute, because each panic is logged with its stack.
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) (applied bool) {
 	for wait, longest := 50*time.Millisecond, time.Second; ; wait = min(2*wait, longest) {
 		done, err := o.writeOnce(context.WithoutCancel(ctx), write)

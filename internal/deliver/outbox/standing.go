@@ -46,13 +46,14 @@ const (
 // reputations has the reputation of each network and domain, in one channel.
 type reputations struct {
 	of map[string]reputation
-	// usual is the time in which the server answers most messages. It follows the shortest third of
-	// the answers. It begins with maxUsual, so that a message does not count as held only because
-	// the server is slow from the start. Beyond maxUsual, only messages for known people and to
-	// proven domains raise it, because other messages may be slow on purpose.
+	// usual is a typical time in which the server answers a message. Each answer raises or lowers
+	// it, so that about a third of the answers take less time. It begins with maxUsual, so that a
+	// message does not count as held only because the server is slow from the start. Beyond
+	// maxUsual, only messages for known people and to proven domains raise it, because other
+	// messages may be slow on purpose.
 	usual time.Duration
-	// late is the time when the server first took longer than maxPatience; zero if it has answered
-	// in less time since then. lastLate is the last such time.
+	// late is the time when the server first took longer than maxPatience, or when a message first
+	// gave way; zero if the server has answered in time since then. lastLate is the last such time.
 	late, lastLate time.Time
 }
 
@@ -190,12 +191,12 @@ const (
 	// so leastDotPatience is longer.
 	leastPatience    = 20 * time.Millisecond
 	leastDotPatience = 250 * time.Millisecond
-	// A message may take at least usualTimes the usual time.
+	// A message may always take usualTimes the usual time, but at most maxPatience.
 	usualTimes = 3
 	// maxUsual is the usual time with which each message may take maxPatience.
 	maxUsual = maxPatience / usualTimes
 	// oldDot is how long after beginWait a message whose final dot was sent keeps its connection if
-	// all waiting messages may be held, too.
+	// all waiting messages may be held.
 	oldDot = time.Minute
 	// preferNewestFor is how long prefersNewest is true after a message gave way.
 	preferNewestFor = time.Minute
@@ -210,8 +211,8 @@ const (
 func (l *lane) slowPause() time.Duration { return time.Minute / time.Duration(max(1, l.maxWorkers)) }
 
 // patience returns how long a message may keep its worker while others wait for one. Each network
-// that waits shall have a worker within maxPatience. The rest of that time is divided among these
-// networks.
+// that waits shall have a worker within maxPatience. The time that is left until the longest wait
+// reaches maxPatience is divided among these networks.
 func (l *lane) patience(w demand, f *flight, handedOver bool) time.Duration {
 	n, d := w.networks, maxPatience
 	if n > 0 {
@@ -269,8 +270,8 @@ func (l *lane) endWait(f *flight) {
 // worker to others.
 func (l *lane) heldMayBegin() bool { return l.heldWorkers() < max(1, l.maxWorkers-1) }
 
-// heldWorkers returns the number of workers with a message that may be held. Such a message gives
-// way to any other at once, so nothing waits for its worker.
+// heldWorkers returns the number of workers with a message that may be held. Such a message soon
+// gives way to one that is not held (see patience), so its worker does not make the lane full.
 func (l *lane) heldWorkers() (n int) {
 	for _, f := range l.underWay {
 		if f.standing == held && !f.parked {
@@ -345,8 +346,8 @@ func (o *Outbox) demandOf(l *lane, now time.Time) demand {
 	return waits
 }
 
-// workersNeeded returns how many messages must give way. While slowForAll is true, that is one at a
-// time, and no message gives way before the returned pause has passed.
+// workersNeeded returns how many messages must give way. While slowForAll is true, only one message
+// gives way at a time, and none before the returned pause has passed.
 func (l *lane) workersNeeded(waits demand, now time.Time) (needed int, pause time.Duration) {
 	needed = waits.networks - max(0, l.maxWorkers-l.workers)
 	if waits.networks == 0 && waits.held {
@@ -414,8 +415,8 @@ func (l *lane) endOldestDot(f *flight, waits demand, now time.Time) (freed bool,
 	return true, 0
 }
 
-// soonest returns for how long no message can have to give way, or -1 if no message can give way.
-// It takes less time than counting the waiting messages.
+// soonest returns the shortest time until a message may have to give way, or -1 if no message can
+// give way. It takes less time than counting the waiting messages.
 func (l *lane) soonest(now time.Time) time.Duration {
 	soonest, least := time.Duration(-1), l.leastWait()
 	for _, f := range l.underWay {
@@ -471,7 +472,7 @@ func (f *flight) hasTurn() bool {
 // demand describes the messages of a lane that wait for a worker.
 type demand struct {
 	networks int           // networks with a message that waits only for a worker
-	longest  time.Duration // the longest wait of one of these for its turn, at most maxPatience
+	longest  time.Duration // the longest wait of one of these networks for its turn, at most maxPatience
 	held     bool          // a message that may be held waits
 }
 
