@@ -2,10 +2,10 @@ package delivery
 
 import "slices"
 
-// About is the subject of a failure. It decides which other messages would fail, too. It is set
-// where the answer of the server or carrier is read: by ErrorByReply for mail servers, and by the
-// tables of package providerhttp and of the carriers. Package smtp replaces it in three cases that
-// the answer alone does not show: the recipient caused the failure (blameRecipient), no other
+// About is the subject of a failure. It decides which other messages would fail, too. If the server
+// or carrier answered, it is set where the answer is read: by ErrorByReply for mail servers, and by
+// the tables of package providerhttp and of the carriers. Package smtp replaces it in three cases
+// that the answer alone does not show: the recipient caused the failure (blameRecipient), no other
 // connection became free (Client.Deliver), or the attempt's context ended (newError).
 type About string
 

@@ -115,8 +115,8 @@ func isDotted(text string, forbidden func(rune) bool) bool {
 	return true
 }
 
-// isIDHeader reports whether a header may be in Mail.IDHeaders. Mail servers ignore names that
-// begin with X-. The value must need no encoding.
+// isIDHeader reports whether a header may be in Mail.IDHeaders. Mail servers ignore headers whose
+// names begin with X-. The value must need no encoding.
 func isIDHeader(name, value string) bool {
 	plain := func(s string) bool { return s != "" && len(s) <= 80 && isLettersDigitsHyphens(s) }
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)

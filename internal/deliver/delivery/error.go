@@ -57,10 +57,9 @@ const ErrPace = SafeError("the server gets no more mails in this minute (per_min
 // context.
 const ErrGaveWay = SafeError("the server took too long while other messages waited")
 
-// Error describes why a mail or a text message was not accepted. The database stores it in the row
-// of the attempt. Neither an Error nor an error that it wraps contains the recipient, the
-// credentials or the content. The server's words may contain them, so RedactReply redacts the
-// words.
+// Error describes why a mail or a text message was not accepted. Status and Code are stored with
+// the send. Neither an Error nor an error that it wraps contains the recipient, the credentials or
+// the content. The server's words may contain them, so RedactReply redacts the words.
 type Error struct {
 	Class ErrorClass
 	Stage string
@@ -118,7 +117,7 @@ func (e *Error) Error() string {
 // ReplyCodes returns status and code as the database stores them, such as "550 5.1.1".
 func (e *Error) ReplyCodes() string { return FormatReplyCodes(e.Status, e.Code) }
 
-// FormatReplyCodes is ReplyCodes of a status and a code. A status 0 is left out.
+// FormatReplyCodes returns a status and a code in the form of ReplyCodes. A status 0 is left out.
 func FormatReplyCodes(status int, code string) string {
 	if status == 0 {
 		return code

@@ -68,8 +68,8 @@ func UnusedFirst[T any](all []T, used []string, name func(T) string, isWell func
 }
 
 // SharedFields may be the same in all mails of a form. A [MailEncoder] keeps encoded parts for each
-// combination of both. TestEverySharedFieldIsSent fails if a field may contain a line break, or if
-// a field is missing in mails by SMTP or by an HTTP API.
+// combination of a form and SharedFields. TestEverySharedFieldIsSent fails if a field may contain a
+// line break, or if a field is missing in mails by SMTP or by an HTTP API.
 type SharedFields struct {
 	// From is "Name <addr>" as configured. Its address is also the envelope's sender, so that
 	// bounces come back.

@@ -32,7 +32,7 @@ const (
 	fromRcpt   = StageRcpt + " " + StageData + " " + StageBody + " " + StageDot
 )
 
-// These are enhanced status codes of refusals for good.
+// These are enhanced status codes of final refusals.
 const (
 	// noMailboxCodes mean that the mailbox or its domain doesn't exist, the address is malformed,
 	// the mailbox has moved, or the domain takes no mail (RFC 7505). Other codes 5.1.x are about
@@ -75,7 +75,8 @@ var replies = []replyRow{
 	// Amazon throttles with 454 without an enhanced code. Postfix denies relaying to a domain with
 	// 454 4.7.1, which a later row matches.
 	{StageMail + " " + fromRcpt, "454", "-", "", Temporary, AboutPace, crowded},
-	// Rate (RFC 3463 section 3.8), storage.
+	// Here 452 and 454 mean too little storage or too many mails, and 4.7.x is a policy such as a
+	// rate limit (RFC 3463 section 3.8).
 	{beforeMail + " " + StageMail, "452 454", "", "", Temporary, AboutAccount, crowded},
 	{beforeMail + " " + StageMail, "4xx", "4.7.", "", Temporary, AboutAccount, crowded},
 	// The server has a fault, for example of its disk, or cannot look up the sender.

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// These are encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first
-// word of a header is shorter, so that it fits on a line after the header's name.
+// These are the beginning and the end of an encoded word (RFC 2047 section 2), and its greatest
+// lengths in characters. The first word of a header is shorter, so that it fits on a line after the
+// header's name.
 const (
 	maxEncodedWord      = 75
 	maxFirstEncodedWord = 60

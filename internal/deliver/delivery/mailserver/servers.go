@@ -50,7 +50,7 @@ type Server interface {
 	// LoginProblem returns the reason why no login at the server can succeed now, and the time when
 	// this problem began. The result why is nil if no such reason is known.
 	LoginProblem() (since time.Time, why error)
-	// OnUnverified makes f be called if the server's certificate is not verified; see
+	// OnUnverified registers f, which is called if the server's certificate is not verified; see
 	// delivery.LastCertificate.
 	OnUnverified(f func(why error))
 	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
@@ -74,7 +74,7 @@ type serverWithBreaker struct {
 	strangers atomic.Int64
 	encoder   *delivery.MailEncoder
 	tried     func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
-	examine   func(ctx context.Context, senders []string) error                                  // Config.Examine; nil: not by Open
+	examine   func(ctx context.Context, senders []string) error                                  // Config.Examine; set only by Open
 }
 
 // New returns Servers that prefer the servers in the order of the parameter all. At least one
@@ -112,8 +112,8 @@ const (
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
 	// crowdedConnWait replaces maxConnWait for a mail that is not a stranger's, while strangers'
-	// mails have connections. Strangers' mails may be held, and before the server first refuses a
-	// connection, they may have more connections than their share.
+	// mails have connections or wait for one. Strangers' mails may be held, and before the server
+	// first refuses a connection, they may have more connections than their share.
 	crowdedConnWait = 20 * time.Millisecond
 	// unlimitedWait is how long a mail waits for a connection if no other server is up.
 	unlimitedWait time.Duration = math.MaxInt64
@@ -329,7 +329,7 @@ func (s Servers) RecheckSuspended(ctx context.Context, senders []string) {
 }
 
 // OnHealthChange registers f, which is called whenever a server is set aside or is up again. f must
-// return soon, and must not call Servers.
+// return soon, and must not call a method of Servers.
 func (s Servers) OnHealthChange(f func(delivery.Health)) {
 	for _, server := range s {
 		server.health.OnHealthChange(f)

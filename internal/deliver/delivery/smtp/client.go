@@ -133,7 +133,8 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 		held = nil // the new session replaces the held one in the pool
 		c.pool.replace()
 	}
-	config, began, otherIsFree := c.config, time.Now(), mail.OtherIsFree // the mail's next server has its own limit of silence
+	// otherIsFree is a copy: mail.OtherIsFree changes when the mail goes to the next server.
+	config, began, otherIsFree := c.config, time.Now(), mail.OtherIsFree
 	config.hasty = func(waited time.Duration) bool {
 		return c.pool.isSilent(waited) || otherIsFree != nil && otherIsFree()
 	}

@@ -27,7 +27,7 @@ func newConnLimit(least, begin, most int) connLimit {
 // connCounts has the numbers of a pool's connections.
 type connCounts struct {
 	open     int // sessions in use, being opened, or idle
-	unproven int // how many of open have not delivered a mail yet
+	unproven int // how many of open are not proven; see session.proven
 	quits    int // sessions that are saying QUIT, not counted in open
 }
 
@@ -144,7 +144,8 @@ func (l *connLimit) backlogEnded(n connCounts, now time.Time) {
 }
 
 // isSilent reports whether a server that has not replied to a new connection for this long may be
-// refusing it. That is so if other connections work, and none took half as long to open.
+// refusing it. That is so if other connections work, and none took more than half of that time to
+// open.
 func (l *connLimit) isSilent(n connCounts, waited time.Duration, now time.Time) bool {
 	return n.open > n.unproven && now.Sub(l.alive) < aliveFor && waited >= 2*l.slowest
 }
