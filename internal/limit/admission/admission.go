@@ -166,7 +166,7 @@ func (l *Limiter) advanceSlots(now time.Time) {
 }
 
 type Stats struct {
-	Limit    int            // the most requests under way
+	Limit    int            // how many requests may be under way
 	UnderWay map[string]int // by class: ClassStranger or ClassKnown
 	Refused  map[string]int // since the start, by class
 }

@@ -17,7 +17,7 @@ import (
 // zero and admits at most its limit of further sends, to a server that refuses them anyway.
 //
 // A counted send no longer counts once a later message was sent to the recipient, or once the pause
-// that stopped it is over. The limiter doesn't learn of this, so when the rule refuses, the
+// that stopped the send is over. The limiter doesn't learn of this, so when the rule refuses, the
 // database's rows are read.
 
 // If BackoffRule refuses in d, correctBackoff replaces its state by the state that the database's

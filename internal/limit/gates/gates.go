@@ -324,7 +324,8 @@ func (g *Gates) peekLocally(ctx context.Context, p buckets.Plan) (quota.Decision
 }
 
 // TakeOrLocal counts an event that isn't in the database, in the limiter or, while that is away, in
-// this process, even if ctx is canceled meanwhile. Without rules it admits and counts nothing.
+// this process, even if ctx is canceled meanwhile. Without rules it admits the event and counts
+// nothing.
 func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, nil

@@ -89,8 +89,8 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 }
 
 // Reset deletes the events of buckets in this process and in Redis, even during an outage. Callers
-// must reset the database first, because events that it still counts would be added to Redis again.
-// Errors are those of both limiters.
+// must reset the database first, because events that the database still counts would be added to
+// Redis again. Errors are those of both limiters.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) error {
 	err := g.local.Reset(ctx, buckets...)
 	if g.shared != nil {

@@ -23,7 +23,8 @@ type EventDatabase interface {
 
 const (
 	// KeepEvery is the time between two writes of the limiter's changes. A killed process loses the
-	// changes since the last committed write, those of less than a second unless the disk is slow.
+	// changes since the last committed write: those of less than a second, or of more if the disk
+	// is slow.
 	KeepEvery = 500 * time.Millisecond
 	// longestForgotten is the longest window that isn't saved. It has usually ended before the
 	// process is back.
@@ -34,7 +35,7 @@ const (
 	// eventsPerRead is how many events one read requests, including the process's own events. A
 	// read may return more; see sqldb.DB.LimiterEvents.
 	eventsPerRead = 10_000
-	// maxUnwritten changes wait while the database is away. Later ones are dropped.
+	// At most maxUnwritten changes wait while the database is away. Later ones are dropped.
 	maxUnwritten = 200_000
 )
 

@@ -34,13 +34,13 @@ type Taken struct {
 	Refusal Answer
 }
 
-// TakeSend counts a send in every bucket or, if refused, in none. Without rules it admits and
-// counts nothing. If the limiter is away, this process decides what the database doesn't, and the
-// decision has only those states.
+// TakeSend counts a send in every bucket or, if refused, in none. Without rules it admits the send
+// and counts nothing. If the limiter is away, this process decides what the database doesn't, and
+// the decision has only those states.
 //
 // If the plan's rules refuse, TakeSend reads the recipient's rows, because the wait depends on both
-// gates. If the wait is over by then, or if what backoff counted no longer counts, it calls the
-// limiter once more, and returns a second refusal even if its wait is over.
+// gates. If the wait is over by then, or if the sends that the rule backoff counted no longer
+// count, it calls the limiter once more, and returns a second refusal even if its wait is over.
 //
 // A send that isn't admitted while the limiter didn't answer is refunded later. If the process dies
 // after TakeSend, the limiter may count a send without a row until the windows end. Errors:

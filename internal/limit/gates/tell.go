@@ -23,11 +23,11 @@ import (
 // rows count and the limiter doesn't are recorded in the limiter, by their age. The database is
 // never corrected by the limiter.
 
-// Answer has the states of a subject's rules. Decision.At is on the database's clock if that was
-// read, otherwise on the limiter's.
+// Answer has the states of a subject's rules. Decision.At is on the database's clock if the rows
+// were read, otherwise on the limiter's.
 type Answer struct {
 	quota.Decision
-	History *rowrules.History // back to HistoryMargin before a rule's longest window; nil: not read
+	History *rowrules.History // reaches back the longest window of a rule plus HistoryMargin; nil: not read
 }
 
 // HistoryMargin exists because package verification rounds up the wait that a browser is told, by
@@ -45,9 +45,10 @@ func stricter(a, b quota.State) quota.State {
 }
 
 // mergeStates returns, for each rule, the stricter of the limiter's and the rows' states (promise 3
-// of docs/PROMISES.md). least and most bound the age of the limiter's. To compare, it shortens the
-// limiter's waits by most, so that if both gates count the same sends, the rows' state is returned.
-// If the limiter's is stricter, its waits are shortened only by least, so that none is too short.
+// of docs/PROMISES.md). least and most bound the age of the limiter's states. To compare, it
+// shortens the limiter's waits by most, so that if both gates count the same sends, the rows' state
+// is returned. If the limiter's state is stricter, its waits are shortened only by least, so that
+// none is too short.
 //
 // The limiter may be called before, after or while the rows are read. It was called at askedAt,
 // computed its states at l, and answered at answeredAt; the rows were read at r, and now is t. Then
@@ -143,7 +144,7 @@ func (g *Gates) Peek(ctx context.Context, p buckets.Plan) (Answer, error) {
 	if err != nil || rows == nil {
 		return Answer{Decision: d}, err
 	}
-	d.At = d.At.Add(rows.askedAt.Sub(answeredAt)) // not later than h.Now, as of which the ages are
+	d.At = d.At.Add(rows.askedAt.Sub(answeredAt)) // not later than h.Now, from which the ages of the events are computed
 	h := g.asOfNow(rows.rows.History, rows.answeredAt)
 	return Answer{g.correctAndMerge(ctx, p, d, askedAt, answeredAt, g.countedRows(p, h, rows.askedAt)), &h}, nil
 }

@@ -79,10 +79,10 @@ type openRow struct {
 
 // The bounds of memory. A row takes about 1 KB, the recipients of a shared row about 5 KB.
 const (
-	MaxOwnRowsPerNetwork  = 50               // for the first recipients of one network, for each rule
+	MaxOwnRowsPerNetwork  = 50               // for the first recipients of one network, for each app and rule
 	maxFirstRecipientRows = 5_000            // for the first recipients of all networks
 	maxOwnRows            = 20_000           // for all recipients
-	maxSharedRows         = 2_000            // beyond that, all networks share a row for each rule
+	maxSharedRows         = 2_000            // beyond that, networks share rows; see findOrOpenSharedRow
 	maxNetworks           = 2_000            // networks whose first recipients are counted
 	maxOpenTime           = 10 * time.Minute // the longest time for which a row is open
 	// minOpenTime keeps a shared row, and the count of a network's first recipients, from lasting
