@@ -28,7 +28,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// finding is the result of a search. Exactly one field is set.
+// finding is the result of a search. At most one field is set.
 type finding struct {
 	address string            // the address of a page of the console
 	nobody  *unknownRecipient // a recipient to whom no row belongs
@@ -45,9 +45,9 @@ type unknownRecipient struct {
 type recipientLink struct{ To, Tag, Address string }
 
 // searchPage redirects a search to the page of a send or to the list of sends. The list is filtered
-// by the recipient's hash, a support reference, the caller's reference or the ID of a request. The
-// URL of the redirect never contains a full recipient. If the search finds nothing, the answer is
-// the list, with the text of the search and a sentence on how to find a person.
+// by the recipient's hash, a mail domain, a support reference, the caller's reference or the ID of
+// a request. The URL of the redirect never contains a full recipient. If the search finds nothing,
+// the answer is the list, with the text of the search and a sentence on how to find a person.
 func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	found, err := console.search(c.Request().Context(), form.Get("q"))
 	typed, w := searchTerm(form.Get("q")), layout.Words(c)
@@ -68,7 +68,7 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, found.address)
 }
 
-// searchProblem returns what was searched for without a result, and how to find a person. For a
+// searchProblem returns a text that says what was not found, and how to find a person. For a
 // mistake in an address or a number, it describes the mistake.
 func searchProblem(w texts.Words, bad *fault.InvalidError, typed string) string {
 	problem := cmp.Or(w.Get("search.reason."+bad.Reason, "text", excerpt(typed)), w.Get("unserved."+bad.Reason), bad.Detail)
@@ -122,7 +122,7 @@ func (console *Console) search(ctx context.Context, typed string) (finding, erro
 		case failed == nil && found.nobody == nil:
 			return found, nil
 		case failed == nil && err != nil && strings.ContainsFunc(typed, unicode.IsSpace):
-			whole, err = found, nil // an address within a text, in which nothing else is found
+			whole, err = found, nil // the text contains an address, and nothing else in it is found
 		case failed != nil && !ok:
 			return finding{}, failed
 		}
@@ -223,7 +223,7 @@ var dots = regexp.MustCompile(`[•*…]+|\.{3,}`)
 // tag matches the four characters beside a recipient (see recipient.Hash.Tag).
 var tag = regexp.MustCompile(`(?i)^#?[0-9A-HJKMNP-TV-Z]{4}$`)
 
-// maxShownRows bounds the search by a mask or a tag, which no index has.
+// maxShownRows bounds the search by a mask or a tag, for which there is no index.
 const maxShownRows = 1000
 
 // maxSeveral is how many recipients are offered if several look alike.
@@ -377,9 +377,9 @@ func (console *Console) sendOfCarrier(ctx context.Context, message string) (uuid
 
 // referenceAddress returns the address of the console's list of sends with a reference. typed is
 // the text of the search, and plain is the same text, cleaned. The reference is the first of these
-// that a send has: typed, plain, and plain without a # and in another case. If no send has any of
-// them, but plain is the ID of a request, the address is that of the request's sends. Errors are a
-// *fault.InvalidError or those of the store.
+// that a send has: typed, plain, plain without a #, and the last in upper case or in lower case. If
+// no send has any of them, but plain is the ID of a request, the address is that of the request's
+// sends. Errors are a *fault.InvalidError or those of the store.
 func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
 	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
 		return "", fault.Invalid("q", "invalid", problem)
@@ -474,7 +474,7 @@ func searchTerm(typed string) string {
 	return strings.TrimRight(typed, ".")
 }
 
-// requestSearchTimeout bounds the search for a request's ID, which no index has.
+// requestSearchTimeout bounds the search for a request's ID, for which there is no index.
 const requestSearchTimeout = 2 * time.Second
 
 // fallBackToRequestAddress returns address, the result of a search, with one exception. If the
