@@ -144,7 +144,7 @@ func wrongCodes(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 	b.fills("code", "111114") // the first wrong code again
 	tries(2)
-	b.keys("2222225" + kb.Enter) // the seventh digit arrives during the check of the first six, or is too short for a code
+	b.keys("2222225" + kb.Enter) // the seventh digit arrives during the check of the first six, or alone is too short for a code
 	b.await("the fourth answer", func() bool { return b.world.Codes.Checks() == 4 })
 	b.until(b.q("#code"))
 	b.rest(longer)
@@ -234,8 +234,8 @@ func aFillersText(t *testing.T, browser context.Context) {
 
 // theCountdownRunsOut tests the countdown by seconds; screen readers get its text every minute. A
 // press before the end does nothing, and a press after the end sends. The card says that the
-// request is under way. A text that is pasted in the meantime is checked after the request.
-// theTableOfCards tests which texts have a code.
+// request is under way. A text that is pasted in the meantime is checked after the request. The
+// test theTableOfCards shows which texts contain a code.
 func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	// this world's clock moves only by hand
 	w := world(t, every(3*time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})

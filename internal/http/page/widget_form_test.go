@@ -17,7 +17,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// aWidgetThatIsRequired tests that its form is valid only while there is a proof.
+// aWidgetThatIsRequired tests that the form of a required widget is valid only while there is a
+// proof.
 func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
@@ -71,7 +72,7 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 }
 
 // aWidgetGivesNoProofToAnAddress tests that a form with the method GET gets no proof, and that the
-// widget warns the developer of this once. The value and the validity of the form stay.
+// widget warns the developer of this once. The widget keeps its value, and the form stays valid.
 func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.Codes.Proof = "a.b.c"
@@ -345,7 +346,7 @@ func propertiesAreSetBeforeTheScript(t *testing.T, browser context.Context) {
 }
 
 // aWidgetTellsItsPage tests the events of a failed mail, another recipient, a wrong code and an
-// expired code. The widget forgets a verification that the service no longer knows.
+// expired code. The widget forgets a verification that the service no longer has.
 func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := embedded(t, browser, w, browsertest.Look{}, tag(""))
@@ -409,7 +410,7 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 
 // aWidgetMakesOneRequestAtFirst tests that, until its field gets the focus, a widget makes only one
 // request, which asks whether its page may use the key. Nothing around the widget moves if the page
-// has the documented line that reserves its height before the script has loaded.
+// has the documented line that reserves the widget's height before the script has loaded.
 func aWidgetMakesOneRequestAtFirst(t *testing.T, browser context.Context) {
 	const tall = 12
 	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
@@ -482,7 +483,7 @@ func aWidgetHasTheBrandOfItsApp(t *testing.T, browser context.Context) {
 }
 
 // aWidgetFollowsItsPagesLanguage tests a language that is set on an ancestor after the widget has
-// started, even on one outside the component with the widget.
+// started, even on one outside the component that contains the widget.
 func aWidgetFollowsItsPagesLanguage(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, world(t), browsertest.Look{}, `<main><p></p>`+tag("")+`</main>`)
 	b.card("ask", "Get a code")
