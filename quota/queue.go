@@ -93,7 +93,7 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 // refunded ID gets ErrRefunded.
 //
 // Repeated requests with the same event share one wait. If the wait ends with an admission, all of
-// them are admitted. Otherwise the next one waits by itself.
+// them are admitted. Otherwise one of the others begins a new wait.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error,
 ) {

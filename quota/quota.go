@@ -83,8 +83,8 @@ type Request struct {
 	ID    string // opaque, 1 to 64 bytes; a retry of Take has the same ID, and counts once
 	Rules []Rule // all must admit the event
 	// Also has rules that only show up in Decision.Also: they refuse nothing, and nothing is
-	// counted for them. They may count too few, because buckets keep events no longer than Rules
-	// needs them.
+	// counted for them. They may count too few, because buckets keep events only as long as Rules
+	// require.
 	Also []Rule
 	// Buckets names the bucket of each scope; see [Bucket]. Without one, Take fails and Peek leaves
 	// the scope's rules out.
@@ -167,8 +167,9 @@ func (d Decision) Public() Decision {
 	return d
 }
 
-// Observed names the observing rules that would have refused the event: those at their limit before
-// it was counted or, if it wasn't, now. After a repeated Take, the counts at the repetition decide.
+// Observed names the observing rules that would have refused the event: those that were at their
+// limit before the event was counted or, if it wasn't counted, are at it now. After a repeated
+// Take, the counts at the repetition decide.
 func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
@@ -216,9 +217,9 @@ type Limiter interface {
 	Record(ctx context.Context, bucket string, keep time.Duration, events []AgedEvent) error
 
 	// Reset deletes the events of the buckets. For 60 s, Record then skips events dated up to 10 s
-	// after the reset, so that callers that read them before can't add them again. (They may date
-	// them after it: Record subtracts an age that was read earlier from a later instant.) Refunded
-	// IDs stay refunded. Errors: ErrBadRequest, ErrUnavailable.
+	// after the reset, so that callers that read the events before the reset can't add them again.
+	// (Such a caller may date events after the reset: Record subtracts an age that was read earlier
+	// from a later instant.) Refunded IDs stay refunded. Errors: ErrBadRequest, ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 
