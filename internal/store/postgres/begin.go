@@ -21,8 +21,9 @@ import (
 //
 //   - lockAndRead locks the recipients in a statement of its own, then reads what the decision
 //     needs. Under READ COMMITTED, later statements have a snapshot younger than the locks, so they
-//     see all commits of earlier owners. If a send may join an open verification (Intent.Join, or
-//     the same Holder), a further trip may lock that one and read again.
+//     see all commits of earlier owners. The read also locks the verifications that Intent.Join
+//     names. If other sends may join open verifications of their holders, a further trip locks
+//     these and reads again.
 //   - decide calls package rowrules. A refused call writes nothing, so it is answered at once.
 //   - write writes the admitted sends' rows and commits.
 //
@@ -164,7 +165,7 @@ func (db *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, brief bool, b
 	return v, nil
 }
 
-// readFacts makes one round trip: it runs the queued statements, which return no rows, locks the
+// readFacts makes one round trip: it runs the queued statements, whose rows it discards, locks the
 // verifications in list, and reads what the decision about the calls needs.
 func (db *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
 	b idBounds,

@@ -25,8 +25,8 @@ import (
 	"sendcode/quota"
 )
 
-// betweenFixture returns two databases on the same rows and on the server's own clock. A test can
-// make a call between the two round trips of the first database.
+// betweenFixture returns two databases on the same rows and on the server's own clock. With once, a
+// test can make a call between the two round trips of either.
 func betweenFixture(t *testing.T) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
 	return betweenOn(t, lentDatabase(t))
@@ -81,9 +81,9 @@ func (*trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuery
 // once makes the next Begin or Check of a database call then between its two round trips.
 func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
 
-// An administrator or a person may act between the two trips of a Begin. The answer still equals
-// the row, and no code is sent that has ended. The test tries a check, an approval, a cancellation,
-// a reset and a refund.
+// An administrator or a person may act between the two trips of a Begin that joins a verification.
+// A check, an approval, a cancellation and a reset wait until the Begin is committed. A refund of
+// the earlier send doesn't wait. In each case the Begin writes the verification's second send.
 func TestPostgresBetweenTheTrips(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
@@ -141,9 +141,10 @@ func waits(t *testing.T, db *DB) bool {
 	return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
-// A replica that is killed or frozen between its round trips has written nothing, and its
-// recipient's lock is free within a second. So the send of another replica, which waits for the
-// lock, succeeds.
+// The server ends a replica's session between the two round trips of a Begin, or the replica
+// freezes there. Then its transaction has written nothing, and the recipient's lock is free within
+// a second, so that the Begin of another replica, which waits for the lock, gets an answer. The
+// first replica repeats its Begin, and one of the two sends is admitted.
 func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
@@ -187,7 +188,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	}
 }
 
-// end ends the server processes that are between two round trips.
+// end ends the only server process that is between two round trips.
 func end(t *testing.T, db *DB) {
 	var n int
 	if err := db.pool.QueryRow(context.Background(), `
@@ -215,8 +216,8 @@ func TestPostgresRefusesAfterOneTrip(t *testing.T) {
 	close(end)
 }
 
-// If the program's clock is an hour wrong in either direction, nothing changes: ages are computed
-// on the clock of the database or of the limiter.
+// If the program's clock is up to 30 hours wrong, in either direction, nothing changes: ages are
+// computed on the database's clock.
 func TestPostgresProgramsClockIsOff(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
@@ -231,7 +232,8 @@ func TestPostgresProgramsClockIsOff(t *testing.T) {
 	}
 }
 
-// Finish writes the second version of a row on the page of the first, and no index entry.
+// Nearly every Finish writes the new version of its send's row on the page of the old version, and
+// no index entry (a HOT update).
 func TestPostgresFinishIsHot(t *testing.T) {
 	f, db, _ := betweenOn(t, newDatabase(t))
 	const sends = 640
@@ -305,8 +307,8 @@ SELECT f.id FROM outbox f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel =
 	return plan[0].Plan.Blocks
 }
 
-// A mail that was asked for and sent has nine index entries, in all tables together; Finish adds
-// none.
+// A Begin of a mail without a reference writes at most nine index entries, in the tables sends,
+// verifications and outbox together.
 func TestPostgresIndexEntriesOfASend(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))
@@ -327,9 +329,10 @@ WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::reg
 	}
 }
 
-// A panic fails only the calls of its batch. If it comes before the write, nothing was written and
-// the place is free. If it comes after the write, the outcome is uncertain, and the connection is
-// closed.
+// If a batch of Begins panics before the write, nothing was written and the recipient's lock is
+// free. After a panic that follows the write, the outcome is uncertain, and the connection is
+// closed. A panic over one outcome of a batch fails only that outcome. A panic in AfterConnect
+// becomes an error.
 func TestPostgresBatchThatPanics(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	tripsOf(db).read.Store(new(func() { panic("planted") }))

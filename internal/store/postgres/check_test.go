@@ -95,8 +95,8 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	}
 }
 
-// The second trip counts no check of a verification that has ended since the first trip, and the
-// answer says so.
+// The second trip counts no check of a verification that has ended since the first trip. The check
+// gets an error that says that nothing was written.
 func TestPostgresCountsNothingThatEnded(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, ended := range []string{

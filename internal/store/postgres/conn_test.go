@@ -14,8 +14,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Opening a connection takes two round trips after the authentication, however many statements it
-// prepares. With a slow database, each further round trip would take as long as a send may.
+// Opening a connection takes at most two round trips after the authentication, however many
+// statements it prepares. If the database is far away, each further round trip would delay the call
+// that needs the connection.
 func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	p, through := newProxy(t, lentDatabase(t))
 	connect(t, through) // stays open, because its end would count
@@ -37,9 +38,8 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// With TLS and a password (SCRAM), a connection opens within its timeout even if a round trip takes
-// as long as an admission allows, and its caller has time left. Until the connection is open,
-// nothing can be decided.
+// With TLS and a password (SCRAM), a connection opens within its timeout even if each round trip
+// takes 600 ms, and its caller has time left. Until the connection is open, nothing can be decided.
 func TestAFarConnectionOpensInTime(t *testing.T) {
 	const farthest = 600 * time.Millisecond
 	p, through := newProxy(t, lentDatabase(t))
@@ -81,7 +81,7 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 }
 
 // Statistics read many rows, so the server gives their statements more time than others. The test
-// replaces the table that all of them read first by a slow view.
+// replaces the table that all of them read first by a view that checks the timeout.
 func TestStatisticsHaveALongTimeout(t *testing.T) {
 	address := newDatabase(t)
 	db := openTest(t, address, serverClockSQL)

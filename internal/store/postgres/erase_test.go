@@ -15,8 +15,8 @@ import (
 )
 
 // kinds says what happens to each column of a table when a person is erased. The columns in nothing
-// contain no data about a recipient. The columns in erased are emptied. The column in hash has the
-// keyed hash, and is emptied later, when the hash is due.
+// contain no data about a recipient. The columns in erased are emptied. The columns in hash have a
+// keyed hash, and are emptied later, when the hash is due.
 type kinds struct{ nothing, erased, hash string }
 
 var labels = strings.Join(store.LabelNames(), " ")
@@ -35,7 +35,7 @@ var erasable = map[string]kinds{
 	// sealed is a caller's code, which identifies nobody. WriteTraces writes one, and an erasure
 	// removes it too
 	"outbox": {nothing: `id due_at attempt queued channel stranger expires_at sealed`},
-	// bucket: encrypted, id: random
+	// bucket: encrypted, id: random, or that of a send
 	"limiter_events": {nothing: `bucket id at until refunded writer seq`},
 	"refunds":        {nothing: `id since attempt`},
 	"failures":       {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},

@@ -90,7 +90,7 @@ func TestPostgresAnswersToACommit(t *testing.T) {
 		severity, state string
 		certain         bool
 	}{
-		{forgeCommit, "ERROR", "23505", true}, // a deferred constraint; of these answers, only the proxy sends one after a commit
+		{forgeCommit, "ERROR", "23505", true}, // a deferred constraint; no real server sends one of these three after a commit
 		{forgeCommit, "ERROR", "40001", true},
 		{forgeCommit, "ERROR", "40P01", true},
 		{forgeCommit, "ERROR", "40003", false}, // the error says that the outcome is unknown
@@ -125,7 +125,8 @@ func TestPostgresAnswersToACommit(t *testing.T) {
 	}
 }
 
-// Reads are repeated. Writes are not, and their error says that the outcome is unknown.
+// Reads and Pings are repeated. These writes are not, and their error says that the outcome is
+// unknown.
 func TestPostgresLostReadsAndWrites(t *testing.T) {
 	f, p := faultFixture(t)
 	begun := f.Admit(t, f.Intent(1))
@@ -350,8 +351,8 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	storetest.Equal(t, "redeemed with another key", storetest.Must(joined.Redeem(t.Context(), ours, key[1:]))(t), false)
 }
 
-// A read that may take a minute waits for another such read, at most as long as its caller. Short
-// reads do not wait.
+// A read that may take a minute waits while another such read runs, but not after its context has
+// ended. When a long read has ended, the next can run.
 func TestPostgresLongReadsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t)

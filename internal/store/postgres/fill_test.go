@@ -29,8 +29,8 @@ func frozenSQLite(t *testing.T) *sqlite.DB {
 func ignored(string, int64) {}
 func nothing() error        { return nil }
 
-// After Fill, a replica reads all rows of the file in each way in which the console finds rows.
-// Rows in flight are due at once, with the same attempt.
+// After Fill, a replica reads what FillFrozen wrote, finds a send by its provider, and counts
+// hours. Rows in flight are due at once, with the same attempt. A second Fill is refused.
 func TestFill(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)
 	conn := connect(t, url)
@@ -40,7 +40,7 @@ func TestFill(t *testing.T) {
 	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
 	storetest.Must(file.Query(t.Context(),
 		`INSERT INTO limiter_events (bucket, id, at, until, writer) VALUES (x'01', x'02', 5, ?, 7) RETURNING id`,
-		later))(t).Close() // this table and the next one are of later migrations
+		later))(t).Close() // the next table is of a later migration, so the file has no row of it
 	storetest.Must(file.Query(t.Context(),
 		`INSERT INTO low_conversions (id, app, since, sends, approved) VALUES ('01981b2e-5f00-7000-8000-000000000001', 'default', 1, 1000, 7) RETURNING id`))(t).Close()
 	copied := map[string]int64{}
@@ -63,9 +63,9 @@ func TestFill(t *testing.T) {
 	storetest.Equal(t, "a second time", err != nil && strings.Contains(err.Error(), "the database is not empty"), true)
 }
 
-// If Fill does not reach its end, or if the copy has another number of rows or other keys than the
-// file, Fill leaves nothing behind and can be repeated. The partitions reach back to the oldest
-// row.
+// If Fill does not reach its end, or if the copy has another number of rows, other keys or other
+// columns than the file, Fill leaves nothing behind and can be repeated. The partitions reach back
+// to the oldest row.
 func TestFillFails(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)
 	oldest := time.Now().Add(-80 * day)

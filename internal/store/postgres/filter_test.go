@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// A value that few rows or none have is found by the index of its column, although nearly all rows
-// have another value. The plan that is made once for all values finds it too.
+// A search for a value that few rows or none have touches few pages, although nearly all rows have
+// another value. This holds for the plan that is made once for all values.
 func TestPostgresRareFilters(t *testing.T) {
 	url := newDatabase(t)
 	db, writer := openTest(t, url, serverClockSQL), connect(t, url) // no statement_timeout bounds the writer
@@ -60,8 +60,8 @@ func TestPostgresRareFilters(t *testing.T) {
 	}
 }
 
-// The console's stream reads every second. Each read touches few pages of a month of many rows,
-// whatever the filters, since it reads only the rows since an instant.
+// A list of the rows since an instant touches few pages of a large table, whatever the other
+// filters.
 func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	url := newDatabase(t)
 	db, writer := openTest(t, url, serverClockSQL), connect(t, url)
@@ -199,9 +199,8 @@ func genericPages(t *testing.T, conn *pgxpool.Conn, filter store.Filter) int {
 }
 
 // Reads about one recipient read only that recipient's rows, however little the planner knows of
-// the month: if the month is new, if it was analysed while empty, and if its statistics are from a
-// time with one recipient. This holds on connections from before the table grew, and on new ones.
-// The server counts each index entry that is read.
+// the table: if it was never analysed, or only while it was empty. This holds on connections from
+// before the table grew, and on new ones. The server counts each index entry that is read.
 func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 	address := newDatabase(t)
 	admin := connect(t, address)
@@ -232,7 +231,8 @@ FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 2000) n`)
 	}
 }
 
-// askOfRecipient makes each request that reads the sends of a recipient.
+// askOfRecipient makes four kinds of requests that read the sends of a recipient, each as often as
+// rounds says.
 func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer, rounds int) {
 	t.Helper()
 	s := begun.Send
@@ -246,8 +246,8 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer,
 	}
 }
 
-// entriesRead returns how many entries of the indexes of sends were read so far. It waits until all
-// connections of the database have reported their counts.
+// entriesRead returns how many entries of the indexes of sends were read so far. It first lets the
+// idle connections of db's pools for reads report their counts.
 func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) int64 {
 	t.Helper()
 	for _, c := range append(db.pool.AcquireAllIdle(t.Context()), db.readers.AcquireAllIdle(t.Context())...) {

@@ -159,8 +159,8 @@ WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_d
 	})
 }
 
-// If the server process of a Begin ends before the commit, the Begin is repeated once, since the
-// server says that nothing was written.
+// If the server process of a Begin ends before the commit, the Begin is repeated once. If that
+// process ends too, the error says that nothing was written.
 func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	f, _ := faultFixture(t)
@@ -174,8 +174,8 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 1)
 }
 
-// A check approves the verification while a resend waits for its row. The resend reads it again,
-// and opens a new verification.
+// A verification ends while a resend waits for its row. The resend reads the row again, and opens a
+// new verification. After a change that does not end the verification, the resend joins it.
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Replica.Engine.(*DB)
@@ -252,8 +252,8 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 const shortWait = "100ms"
 
 // waitsInTime tests that two waits for a lock with the service's own lock_timeout fit into the time
-// of a call: one in the shared round trip and one alone. A transaction that stands still between
-// two trips is ended before that.
+// of a call, and leave a second. It also tests that the server ends a transaction that stands still
+// between two trips before another transaction gives up its wait for a lock.
 func waitsInTime(t *testing.T) {
 	t.Helper()
 	db := openTest(t, lentDatabase(t), serverClockSQL)

@@ -205,8 +205,8 @@ SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = cu
 	}
 }
 
-// deleteRows deletes every row of a database as an administrator, and resets the clock of the
-// tests. The server does not count these changes.
+// deleteRows deletes all rows of a database but those about its migrations, as an administrator,
+// and resets the clock of the tests. The server does not count these changes.
 func deleteRows(t *testing.T, admin *pgx.Conn) {
 	t.Helper()
 	storetest.Must(admin.Exec(context.Background(), `
@@ -225,14 +225,14 @@ IF to_regclass('test_clock') IS NOT NULL THEN UPDATE test_clock SET at = '`+stor
 END $$`, pgx.QueryExecModeSimpleProtocol))(t)
 }
 
-// postgresFixture opens two replicas on a database that newTestSchema has made.
+// postgresFixture opens two replicas on a database that makeTestSchema has prepared.
 func postgresFixture(t *testing.T, url string, role ...string) *storetest.Fixture {
 	t.Helper()
 	conn := connect(t, url)
 	return fixtureOf(openTest(t, url+unhurried, testClockSQL, role...), openTest(t, url+unhurried, testClockSQL, role...), conn)
 }
 
-// fixtureOf has two replicas on a database whose clock conn steps.
+// fixtureOf returns a fixture of two replicas on a database whose clock conn steps.
 func fixtureOf(db, other *DB, conn *pgx.Conn) *storetest.Fixture {
 	return storetest.NewFixture(db).Beside(other).Clocked(storetest.Epoch, func(d time.Duration) {
 		_, err := conn.Exec(context.Background(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds())
@@ -264,8 +264,8 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 	}
 }
 
-// copySends writes copies of the sends that ended, with other IDs, in SQL; logged is when each was
-// logged.
+// copySends returns SQL that writes a copy of each send s with another ID and the status sent.
+// logged is SQL for the time at which the copy was logged. Callers may append to the FROM clause.
 func copySends(logged string) string {
 	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, network, " +
 		"attempt, counts"
@@ -276,7 +276,7 @@ func copySends(logged string) string {
 // randomID is the SQL of an ID of the present time.
 const randomID = `(left(sendcode_lowest_id(now())::text, 13) || substr(gen_random_uuid()::text, 14))::uuid`
 
-// querier is a connection or a pool.
+// querier is a connection, a pool or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }

@@ -29,8 +29,8 @@ CREATE TRIGGER full_disk AFTER INSERT ON verifications FOR EACH ROW EXECUTE FUNC
 	f.Admit(t, f.Intent(1))
 }
 
-// A Ping waits for a lock on a table only if sends, checks and their outcomes wait for that lock
-// too, or if the Ping itself writes to the table.
+// A Ping waits for a lock on a table if, and only if, claims, sends, outcomes or checks wait for it
+// too. The exceptions are tables that only a Ping uses.
 func TestPostgresPingBehindALock(t *testing.T) {
 	url := newDatabase(t)
 	f, _ := fixtureOn(t, url+"&lock_timeout="+shortWait)
@@ -64,7 +64,7 @@ func TestPostgresPingBehindALock(t *testing.T) {
 }
 
 // A Ping does not wait for readers of its table, and waits for another Ping only until the other
-// one commits. It overwrites its earlier row.
+// one commits. It leaves no row.
 func TestPostgresPingBesideABackup(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
@@ -83,8 +83,8 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 	storetest.Equal(t, "rows left", one[int](t, db.pool, `SELECT count(*) FROM write_probe`), 0)
 }
 
-// Two replicas together check the free space once a minute, even if the clock is changed. Each
-// replica checks it after a failure of its own.
+// Two replicas together check the free space once a minute, and once more after the clock was set
+// back. Each replica also checks it at its start, and after a failure of its own.
 func TestPostgresLooksForRoom(t *testing.T) {
 	f := newPostgresFixture(t)
 	replicas := []*DB{f.Engine.(*DB), f.Replica.Engine.(*DB)}
@@ -148,7 +148,8 @@ func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 	storetest.OK(t, there.Ping(t.Context()))
 }
 
-// The last commit is remembered until a commit fails, with any result of Ping.
+// LastSendCommit returns the last commit until a transaction fails. A successful Ping changes
+// nothing.
 func TestPostgresLastCommit(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	began := time.Now()

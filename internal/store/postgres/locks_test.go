@@ -8,7 +8,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Two replicas lock the same recipients in the same order, however their batches are composed.
+// Two replicas lock the same recipients in the same order, however their batches are composed. The
+// key of a lock depends on the app, the channel and the recipient, but not on the purpose.
 func TestLocksAreTakenInOrder(t *testing.T) {
 	var batch []*beginCall
 	for _, key := range []int64{5, -3, 9, 0, -7} {

@@ -18,7 +18,7 @@ import (
 func TestLooksShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)
-	for n := range 4 { // n sends of the recipient n, an hour apart, the last one rejected
+	for n := range 4 { // n sends to recipient n, of which the last is rejected
 		for i := range n {
 			end := store.Outcome{Status: store.Sent}
 			if i == n-1 {
@@ -58,8 +58,9 @@ func TestLooksShareATrip(t *testing.T) {
 	}
 }
 
-// Each call of a batch gets its verification with the newest send, even if two calls read the same
-// verification. A call with an unknown ID gets nothing. If no call needs a send, no send is read.
+// If one call of a batch needs a send, each call gets its verification with the newest send, even
+// if two calls read the same verification. If no call needs one, no send is read. A call with an
+// unknown ID gets nothing.
 func TestVerificationsShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)

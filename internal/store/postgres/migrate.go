@@ -141,7 +141,7 @@ func (db *DB) explainSchema(ctx context.Context, err error) error {
 }
 
 // checkSchema fails if the login lacks rights or, with store.ErrSchema, if the database lacks
-// migrations of this program.
+// migrations of this program or has them from other files.
 func (db *DB) checkSchema(ctx context.Context) error {
 	if err := db.checkRights(ctx, missingServiceRightsSQL); err != nil {
 		return err

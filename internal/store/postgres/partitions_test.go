@@ -94,8 +94,8 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 }
 
 // The clock passes the end of a partition while sends come whose IDs are on both sides, and
-// meanwhile another partition is attached. Each recipient gets as many codes as the rule admits in
-// both partitions together, and each row is in the partition of its ID.
+// meanwhile another partition is attached. Each recipient gets as many sends as the rule admits in
+// both partitions together.
 func TestPartitionEndsUnderLoad(t *testing.T) {
 	const recipients, each, limit, workers = 4, 50, 30, 8
 	url := shared.Server(t).NewDatabase(t)
@@ -220,7 +220,7 @@ func TestPartitionsExpire(t *testing.T) {
 	}
 	reader := storetest.Must(owner.Begin(t.Context()))(t)
 	storetest.Must(reader.Exec(t.Context(), `SELECT FROM sends LIMIT 1`))(t)
-	expire(store.DeletedRows{Rows: 2}) // the partition was just read: it stays, and its rows are deleted one by one
+	expire(store.DeletedRows{Rows: 2}) // an open transaction has read the partition, so it stays, and old rows are deleted one by one
 	left(second, third)
 	storetest.OK(t, reader.Rollback(t.Context()))
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
@@ -253,8 +253,8 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
 
-// If a dropped partition had the sends of verifications that are left, these verifications are
-// reported as due.
+// A verification that expired long ago is due for deletion, whatever its sends, as after the drop
+// of their partition. It stays as long as a send of it is in flight.
 func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	f, _, owner := owned(t)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent})
@@ -268,8 +268,8 @@ func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	storetest.Equal(t, "of the send in flight", one[int](t, owner, `SELECT count(*) FROM verifications`), 1)
 }
 
-// In each table, rows that are deleted by their own age become due, and one step deletes them all,
-// since they are few.
+// Old rows of each of these tables are due by their own age, and one step deletes as many as its
+// limit allows. Claims of Idempotency-Keys are deleted after a day, even if rows are kept for ever.
 func TestRowsOfEachTableAreDue(t *testing.T) {
 	f, _, owner := owned(t)
 	old := store.LowestID(time.Now().Add(-60 * day)).String()
@@ -295,7 +295,8 @@ SELECT sha256(n::text::bytea), sha256(''), gen_random_uuid(), now() - n * interv
 	storetest.Equal(t, "claims of the last day", one[int](t, owner, `SELECT count(*) FROM idempotency_keys`), 1)
 }
 
-// The role may have partitions made and dropped when they are due, and may do nothing else.
+// The role may have partitions made and dropped when they are due, and may change them in no other
+// way.
 func TestPartitionsAndTheRole(t *testing.T) {
 	f, db, owner := owned(t)
 	divide(t, owner, time.Now().Add(-31*day))
@@ -336,7 +337,7 @@ SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc 
 func TestReadsLeavePartitionsOut(t *testing.T) {
 	_, db, owner := owned(t)
 	now := time.Now()
-	divide(t, owner, now.Add(-60*day), now.Add(-20*day), now.Add(20*day)) // sends_1 has the month before
+	divide(t, owner, now.Add(-60*day), now.Add(-20*day), now.Add(20*day)) // sends_1 has the range that is read
 	from, to := now.Add(-50*day), now.Add(-30*day)
 	stats := sqldb.StatsConditions(store.StatsQuery{From: from, To: to, Each: time.Hour}, sqldb.Postgres, nil)
 	type query struct {

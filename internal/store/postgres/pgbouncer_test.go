@@ -38,7 +38,8 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 	}
 }
 
-// A start waits for a server that PgBouncer does not reach.
+// If PgBouncer does not reach the server, the errors of Open and Migrate are errors of an
+// unreachable server, so that a start tries again.
 func TestPgBouncerWithoutAServerIsUnreachable(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t)

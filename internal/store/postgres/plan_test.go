@@ -72,8 +72,7 @@ func multiply(t *testing.T, conn *pgx.Conn, table, fields string) {
 jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`, table, fields))
 }
 
-// A step of the retention reads only a few more rows than it deletes, in tables of which half of
-// the rows are due.
+// A step of the retention reads few rows of tables of which half of the rows are due.
 func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
@@ -103,7 +102,8 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 	})
 }
 
-// The watch on conversion reads the sends of its hour, and their verifications by key.
+// The watch on conversion reads few sends besides those of its span, and their verifications by
+// key.
 func TestPostgresConversionReadsTheHour(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
@@ -141,8 +141,8 @@ func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	})
 }
 
-// A send reads its recipient's rows once, if no rule is longer than a day and the send cannot join
-// a verification of the recipient.
+// A send reads its recipient's rows once, if no rule is longer than a day and the recipient has no
+// verification that the send can join.
 func TestPostgresReadsARecipientOnce(t *testing.T) {
 	held := func(by string) func(*store.Intent) { return func(in *store.Intent) { in.Verification.Holder = by } }
 	browser := func(in *store.Intent) { in.Verification.Class = store.StrangerClass }

@@ -18,7 +18,7 @@ type namedPool struct {
 	*pgxpool.Pool
 }
 
-// pools returns all pools, nil if they aren't open yet.
+// pools returns all pools. If one isn't open yet, its Pool is nil.
 func (db *DB) pools() []namedPool {
 	return []namedPool{
 		{"postgres_begin", db.writers},

@@ -11,7 +11,7 @@ import (
 )
 
 // The parameters of the pool in the URL are no settings of the server, so a migration works with
-// them, too. pool_max_conns bounds the pool of all calls except sends, checks, reads and outcomes.
+// them, too. pool_max_conns bounds only the pool of the calls that have no pool of their own.
 // Without it, a replica has at most ConnsPerReplica connections.
 func TestParametersOfThePool(t *testing.T) {
 	for parameters, want := range map[string]int{
@@ -51,7 +51,7 @@ func TestDocumentsKnowTheConnections(t *testing.T) {
 	}
 }
 
-// If the server has fewer connections than the pools need, a warning says so before load comes.
+// OpenConns opens all connections of a replica, and fails if the server accepts fewer.
 func TestPostgresOpensAllConnections(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)

@@ -47,7 +47,7 @@ type DB struct {
 	histories        *batch.Batcher[rowrules.HistoryQuery, rowrules.History]
 	verifications    *batch.Batcher[verificationQuery, storedVerification]
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
-	lastReadKey      atomic.Int64 // shared reads so far; each read's number is its key in the batcher
+	lastReadKey      atomic.Int64 // reads in batches so far; each read's number is its key in the batcher
 
 	searches takeOverSearches // up to where TakeOver has searched
 	stuck    stuckRows        // rows that a call could not lock although it ran alone

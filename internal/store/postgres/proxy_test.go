@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// cut says when a proxy ends a connection on which a Begin sends its COMMIT.
+// cut says what a proxy does to a connection on which a COMMIT is sent.
 type cut int
 
 const (
@@ -45,7 +45,7 @@ type proxy struct {
 
 	mu sync.Mutex
 	cuts
-	commits int // seen since it was armed
+	commits int // COMMITs since it was armed and, with cutAny, messages that were cut
 	away    bool
 	turns   atomic.Int64 // how often a client sent something first, or after an answer of the server
 }
@@ -69,8 +69,7 @@ func (p *proxy) arm(c cuts) {
 	p.cuts, p.commits, p.away = c, 0, false
 }
 
-// seen returns how many COMMITs came since the proxy was armed, and whether the server can't be
-// reached.
+// seen returns proxy.commits, and whether the server can't be reached.
 func (p *proxy) seen() (commits int, away bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +134,7 @@ type conversation struct {
 func (c *conversation) end() { _, _ = c.client.Close(), c.server.Close() }
 
 // requests forwards the client's messages. A Bind names its statement. The Bind of the COMMIT is
-// the last message but one, so all statements of the transaction came with it or before.
+// the last Bind of its transaction, so all statements of the transaction came with it or before.
 func (c *conversation) requests() {
 	defer c.end()
 	c.answered.Store(true)

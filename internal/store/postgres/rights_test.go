@@ -27,7 +27,8 @@ var onPostgres = []string{
 	`MERGE INTO audit_entries USING (SELECT 1) x ON true WHEN MATCHED THEN DELETE`,
 }
 
-// beyondTheRole are statements that the owner could run, and the service's role may not.
+// beyondTheRole are statements that the owner or a superuser could run, and the service's role may
+// not.
 var beyondTheRole = []string{
 	`DROP TABLE audit_entries`, `DROP TABLE audit_entries CASCADE`, `ALTER TABLE audit_entries DISABLE TRIGGER ALL`,
 	`ALTER TABLE audit_entries DISABLE TRIGGER audit_entries_append_only`,
@@ -47,9 +48,9 @@ var beyondTheRole = []string{
 	`UPDATE key_checks SET value = value`, `DELETE FROM key_checks`, `TRUNCATE key_checks`,
 }
 
-// No statement changes an entry of the audit log: neither as the service's role, logged in directly
-// or through the owner, nor with one login for everything, except statements that remove the
-// trigger. With each of these logins, a person can be erased.
+// None of these statements changes an entry of the audit log, with any of the three logins.
+// Statements that remove the trigger are tried only as the service's role, because the owner may
+// run them. With each login, a person can be erased.
 func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
@@ -132,7 +133,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 	storetest.Is(t, storetest.Err(Open(t.Context(), address, "missing_role")), fault.Unavailable)
 }
 
-// If the owner may make roles, Migrate makes the configured role, in PostgreSQL 15 as in 16.
+// If the owner may make roles, Migrate makes the configured role.
 func TestMigrateMakesTheRole(t *testing.T) {
 	server := shared.Server(t)
 	conn := connect(t, server.AdminURL())
@@ -152,7 +153,8 @@ func TestMigrateMakesTheRole(t *testing.T) {
 // printedSQL finds the statements in an error of a start.
 var printedSQL = regexp.MustCompile(`ALTER ROLE \S+ (IN DATABASE \S+ SET search_path = [^\s,]+|BYPASSRLS)|GRANT USAGE ON SCHEMA \S+ TO [^\s,]+|ALTER TABLE \S+ DISABLE ROW LEVEL SECURITY`)
 
-// A Ping and a start name what prevents a send from reading or writing its rows.
+// A Ping and a start name what prevents a send from reading or writing its rows. A start also names
+// what prevents other work.
 func TestPostgresNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	makeAppRole(t)
@@ -259,7 +261,7 @@ func TestPostgresNamesWhatIsMissing(t *testing.T) {
 // sendAndCheck returns a function that sends and checks one code, with all that the database does
 // for it on the way, and one send that fails.
 //
-// The recipients' numbers begin after n.
+// The recipients' numbers begin at 2n+2.
 func sendAndCheck(t *testing.T, f *storetest.Fixture, n int) func() error {
 	return func() error {
 		n++
@@ -317,7 +319,8 @@ func TestPostgresPingAsksForTheRightsOfASend(t *testing.T) {
 }
 
 // A publication of all tables, for a copy in a warehouse or the move to another server, stops
-// neither a send nor a Ping nor a deletion.
+// neither a send nor a Ping, and each table identifies its rows for deletions. If an administrator
+// has changed the identity of the outbox, both fail.
 func TestPostgresIsPublished(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "wal_level=logical")
@@ -369,8 +372,8 @@ var foreignSettings = []string{
 	"lc_messages = 'C'", "application_name = x", "search_path = public, pg_catalog", "session_replication_role = replica",
 }
 
-// The service works with any default settings of a database or a login. Eight settings are tried at
-// once; the night tries each alone.
+// The service works with each of foreignSettings as a default of the database. Up to eight settings
+// are tried at once; make nightly tries each alone.
 func TestPostgresSessionIsOurs(t *testing.T) {
 	t.Parallel()
 	var together [4][]string
@@ -409,7 +412,7 @@ func worksBeside(t *testing.T, lists ...[]string) {
 	}
 }
 
-// If a send waits in vain for a synchronous standby, a start and a Ping report that the standby is
+// If a send waits in vain for a synchronous standby, Migrate and a Ping report that the standby is
 // away.
 func TestPostgresNamesTheStandby(t *testing.T) {
 	t.Parallel()

@@ -22,9 +22,9 @@ var startupSettings = map[string]bool{
 	"application_name": true, "client_encoding": true, "options": true, "replication": true, "standard_conforming_strings": true,
 }
 
-// deferSettings removes all but startupSettings from config. It returns a function that sets them
-// on a new connection. The first message has two settings that may differ by default for the
-// database or the login: without them pgx runs no statement of the simple protocol.
+// deferSettings removes all settings but startupSettings from config. It returns a function that
+// sets the removed ones on a new connection. The first message has two settings that may differ by
+// default for the database or the login: without them pgx runs no statement of the simple protocol.
 func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	config.RuntimeParams["standard_conforming_strings"], config.RuntimeParams["client_encoding"] = "on", "UTF8"
 	var names, values []string

@@ -133,7 +133,7 @@ func (db *DB) open(brief bool) *pgx.Batch {
 	return &trip
 }
 
-// execAll reads n results without rows.
+// execAll reads n results and discards their rows.
 func execAll(results pgx.BatchResults, n int) error {
 	for range n {
 		if _, err := results.Exec(); err != nil {
