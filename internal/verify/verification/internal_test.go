@@ -123,7 +123,8 @@ func TestKnownLockoutsAreForgotten(t *testing.T) {
 	}
 }
 
-// A request that has waited for a key, or was not allowed to wait, leaves no place taken.
+// A request that has waited for a key, or was not allowed to wait, leaves no place taken. Strangers
+// have half of the places.
 func TestPlacesOfWaitsForKeys(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -139,12 +140,24 @@ func TestPlacesOfWaitsForKeys(t *testing.T) {
 		"the client hangs up": {gone, t.Context(), nil, false},
 		"the time is over":    {t.Context(), gone, nil, false},
 	} {
-		servertest.Same(t, what, k.wait(c.client, c.deciding, c.over), c.want)
-		servertest.Same(t, what+": waiting", k.waiting, 0)
+		for _, stranger := range []bool{false, true} {
+			servertest.Same(t, what, k.wait(c.client, c.deciding, c.over, stranger), c.want)
+			servertest.Same(t, what+": waiting", k.waiting+k.strangers, 0)
+		}
 	}
-	k.waiting = maxWaiting
-	servertest.Same(t, "one more than may wait", k.wait(t.Context(), t.Context(), over), false)
-	servertest.Same(t, "waiting", k.waiting, maxWaiting)
-	k.waiting = maxWaiting - 1
-	servertest.Same(t, "the last that may wait", k.wait(t.Context(), t.Context(), over), true)
+	for what, c := range map[string]struct {
+		waiting, strangers int
+		stranger, want     bool
+	}{
+		"the last that may wait":              {maxWaiting - 1, 0, false, true},
+		"one more than may wait":              {maxWaiting, 0, false, false},
+		"the last stranger that may wait":     {maxWaiting - 1, maxWaiting/2 - 1, true, true},
+		"one stranger more than may wait":     {maxWaiting / 2, maxWaiting / 2, true, false},
+		"a stranger when no more may wait":    {maxWaiting, 0, true, false},
+		"another caller beside all strangers": {maxWaiting - 1, maxWaiting / 2, false, true},
+	} {
+		k = keyTurns{waiting: c.waiting, strangers: c.strangers}
+		servertest.Same(t, what, k.wait(t.Context(), t.Context(), over, c.stranger), c.want)
+		servertest.Same(t, what+": waiting", [2]int{k.waiting, k.strangers}, [2]int{c.waiting, c.strangers})
+	}
 }

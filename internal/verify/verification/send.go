@@ -91,7 +91,7 @@ func (s *sendService) decideInTurn(client, deciding context.Context, r *parsedRe
 	for wait := minClaimInterval; ; {
 		written, early, err := s.decide(client, deciding, r, pass)
 		switch {
-		case errors.Is(err, ErrKeyInProgress) && s.turns.pause(client, deciding, wait):
+		case errors.Is(err, ErrKeyInProgress) && s.turns.pause(client, deciding, wait, r.plan.Class.IsStranger()):
 			wait = min(2*wait, maxClaimInterval)
 		case early.asksForCheck() && r.HumanCheck != "" && pass.checker == "":
 			if pass, early, err = s.checkToken(deciding, r, *early); early != nil || err != nil {

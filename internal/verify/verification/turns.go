@@ -14,16 +14,17 @@ import (
 // request gets ErrKeyInProgress at once.
 const (
 	maxWaitingPerKey = 32   // requests of this process that wait for one key
-	maxWaiting       = 1024 // requests of this process that wait for any key
+	maxWaiting       = 1024 // requests of this process that wait for any key; strangers' are at most half
 	minClaimInterval = 100 * time.Millisecond
 	maxClaimInterval = time.Second
 )
 
 // keyTurns lets one request of this process at a time work on an idempotency key.
 type keyTurns struct {
-	mu      sync.Mutex
-	turns   map[turnName]*keyTurn
-	waiting int
+	mu        sync.Mutex
+	turns     map[turnName]*keyTurn
+	waiting   int
+	strangers int // strangers' requests among those that wait
 }
 
 // turnName hashes a key and a request's content. So a request with the same key but other content
@@ -54,7 +55,7 @@ func (s *sendService) takeTurn(client, deciding context.Context, r *parsedReques
 		if own != nil {
 			return own, nil
 		}
-		if before == nil || !s.turns.waitFor(client, deciding, before) {
+		if before == nil || !s.turns.waitFor(client, deciding, before, r.plan.Class.IsStranger()) {
 			return nil, ErrKeyInProgress
 		}
 		if before.admitted {
@@ -84,8 +85,8 @@ func (k *keyTurns) takeOrJoin(name turnName) (own, before *keyTurn) {
 	return nil, before
 }
 
-func (k *keyTurns) waitFor(client, deciding context.Context, turn *keyTurn) bool {
-	ended := k.wait(client, deciding, turn.ended)
+func (k *keyTurns) waitFor(client, deciding context.Context, turn *keyTurn, stranger bool) bool {
+	ended := k.wait(client, deciding, turn.ended, stranger)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	turn.waiting--
@@ -107,29 +108,19 @@ func (k *keyTurn) end(admitted bool) {
 	})
 }
 
-func (k *keyTurns) pause(client, deciding context.Context, d time.Duration) bool {
+func (k *keyTurns) pause(client, deciding context.Context, d time.Duration, stranger bool) bool {
 	over := make(chan struct{})
 	defer time.AfterFunc(d, func() { close(over) }).Stop()
-	return k.wait(client, deciding, over)
+	return k.wait(client, deciding, over, stranger)
 }
 
 // wait returns false if the client hung up, if the time for the decision ended, or if too many
 // requests wait.
-func (k *keyTurns) wait(client, deciding context.Context, over <-chan struct{}) bool {
-	k.mu.Lock()
-	full := k.waiting >= maxWaiting
-	if !full {
-		k.waiting++
-	}
-	k.mu.Unlock()
-	if full {
+func (k *keyTurns) wait(client, deciding context.Context, over <-chan struct{}, stranger bool) bool {
+	if !k.count(stranger) {
 		return false
 	}
-	defer func() {
-		k.mu.Lock()
-		k.waiting--
-		k.mu.Unlock()
-	}()
+	defer k.uncount(stranger)
 	select {
 	case <-over:
 		return true
@@ -137,4 +128,28 @@ func (k *keyTurns) wait(client, deciding context.Context, over <-chan struct{}) 
 	case <-deciding.Done():
 	}
 	return false
+}
+
+// count counts a request that waits. If too many wait, it counts nothing and returns false.
+func (k *keyTurns) count(stranger bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiting >= maxWaiting || stranger && k.strangers >= maxWaiting/2 {
+		return false
+	}
+	k.waiting++
+	if stranger {
+		k.strangers++
+	}
+	return true
+}
+
+// uncount takes back what count counted.
+func (k *keyTurns) uncount(stranger bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.waiting--
+	if stranger {
+		k.strangers--
+	}
 }
