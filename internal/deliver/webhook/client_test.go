@@ -34,8 +34,8 @@ var someEvent = store.AppEvent{
 	To: "a•••@example.com", Reference: "order 7",
 }
 
-// names returns a resolver. Each lookup of a name returns the next address, and after the last one
-// always the last.
+// names returns a resolver. The first lookup of a name returns the addresses in the first text,
+// which are separated by spaces, and so on. Later lookups all return those in the last text.
 func names(addresses ...string) *net.Resolver {
 	var asked atomic.Int32
 	answer := func(conn net.Conn) {
@@ -48,11 +48,12 @@ func names(addresses ...string) *net.Resolver {
 		}
 		m.Response, m.Additionals = true, nil
 		if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
-			a := netip.MustParseAddr(addresses[min(int(asked.Add(1)), len(addresses))-1]).As4()
-			m.Answers = []dnsmessage.Resource{{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type},
-				Body:   &dnsmessage.AResource{A: a},
-			}}
+			for _, a := range strings.Fields(addresses[min(int(asked.Add(1)), len(addresses))-1]) {
+				m.Answers = append(m.Answers, dnsmessage.Resource{
+					Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type},
+					Body:   &dnsmessage.AResource{A: netip.MustParseAddr(a).As4()},
+				})
+			}
 		}
 		if reply, err := m.AppendPack(make([]byte, 2)); err == nil {
 			binary.BigEndian.PutUint16(reply, uint16(len(reply)-2))
@@ -213,6 +214,14 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 			"http://hook.example",
 			[]string{"169.254.169.254"},
 			"forbidden address",
+		},
+		{
+			"a name with two addresses inside", Guard{}, "https://hook.example" + port(encrypted), []string{"10.0.0.1 127.0.0.1"},
+			"forbidden address",
+		},
+		{
+			"a name with an address inside and an allowed one", loopback, "https://example.com" + port(encrypted), []string{"10.0.0.1 127.0.0.1"},
+			"200",
 		},
 		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"}, "bad certificate"},
 		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain), []string{"127.0.0.1"}, "no TLS"},
