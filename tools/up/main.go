@@ -29,6 +29,7 @@ import (
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/run/app"
 	"sendcode/internal/run/config"
+	"sendcode/internal/store"
 	"sendcode/tools/ensure/locate"
 )
 
@@ -174,8 +175,12 @@ func advise(err error, dir string) error {
 	if home := postgresHome(dir); home != dir {
 		folders += " and " + home
 	}
+	otherKeys, _ := errors.AsType[*store.OtherKeysError](err)
 	mentions := func(text string) bool { return strings.Contains(strings.ToLower(err.Error()), text) }
 	switch {
+	case otherKeys != nil:
+		return fmt.Errorf("%w\nThe keys in %s are not those of the data in %s, as after a new clone at the same place. To begin empty, "+
+			"move both folders away. make up FRESH=1 leaves them as they are", err, dir, filepath.Join(postgresHome(dir), "postgres"))
 	case mentions("can't handle rdb format version"):
 		return fmt.Errorf("%w\nA newer Redis wrote the data in %s. Install that Redis, or move the folder away: recipients keep their limits, "+
 			"which Postgres has, and the counts of networks and apps begin again", err, filepath.Join(dir, "redis"))

@@ -8,6 +8,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -73,4 +74,9 @@ func TestUp(t *testing.T) {
 		servertest.OK(t, <-ended)
 	}
 	servertest.Same(t, "keys of the runs", len(keys), 1)
+
+	// as after a new clone of the checkout at the same place, if root's Postgres is elsewhere
+	servertest.OK(t, os.Remove(filepath.Join(dir, "secrets.yaml")))
+	err := advise(up(t.Context(), dir, false, []string{"SENDCODE_ADDR=127.0.0.1:0"}, &servertest.Text{}), dir)
+	wants(t, err, "was written with other keys", "move both folders away", filepath.Join(postgresHome(dir), "postgres"), "FRESH=1")
 }
