@@ -110,7 +110,7 @@ const glance = 25 * time.Millisecond
 // watching is a script that runs in each page before all others. It records the texts of the status
 // line and the delay of each timer, and lets a test stop and move both clocks.
 const watching = `(() => {
-  window.said = []; window.shown = []; window.naps = [];
+  window.said = []; window.naps = [];
   let wall = 0, steady = 0, halted, stopped;
   const date = Date.now.bind(Date), mono = performance.now.bind(performance);
   Date.now = () => (halted ?? date()) + wall;

@@ -123,9 +123,10 @@ func newest(ctx context.Context, service, key, to string) (code string, err erro
 		if err := json.NewDecoder(answer.Body).Decode(&mails); err != nil {
 			return false, fmt.Errorf("the mailbox answers %s: %w", answer.Status, err)
 		}
-		for _, m := range mails {
+		for _, m := range mails { // the newest is first
 			if m.To == to {
 				code = m.Code
+				break
 			}
 		}
 		return code != "", nil
