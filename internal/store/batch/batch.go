@@ -42,7 +42,8 @@ type Call[In, Answer any] struct {
 	done   chan struct{}   // closed when Answer and Err are set
 }
 
-// NewCall makes a call outside of Submit, whose context never ends.
+// NewCall makes a call whose context never ends. Only calls that run without a batcher need it;
+// Submit makes its own calls.
 func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }

@@ -42,7 +42,8 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 }
 
 // decide calls read for the rows. If the send has a row already, it returns
-// rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer and of read.
+// rowrules.RepeatedAnswer. Errors: store.ErrIDTimeDrift, and those of RepeatedAnswer, of read and
+// of the database.
 func decide(q sqldb.Tx, in store.Intent, read func() (rowrules.RecipientHistory, error)) (d rowrules.Decision, err error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {

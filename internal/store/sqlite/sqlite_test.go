@@ -177,8 +177,9 @@ func (s *slowly) Write(ctx context.Context, name string, precedence sqldb.Preced
 	})
 }
 
-// Old rows are deleted in transactions of as many rows as take 5 ms, or of ten rows if the disk is
-// slower. Between two transactions the writer is free for four times as long.
+// Old rows are deleted in transactions that grow until they take about 5 ms, or in transactions of
+// ten rows if the disk is slow. Between two transactions the writer is free for at least four times
+// as long.
 func TestDeleteAgedInSteps(t *testing.T) {
 	const fast, slow = 50 * time.Microsecond, time.Millisecond
 	tens := func(n int) []int { return slices.Repeat([]int{10}, n) }
@@ -313,7 +314,8 @@ func TestSQLiteSharesCommits(t *testing.T) {
 	}
 }
 
-// Queries for sends, lists and exports use their index, and none reads a whole table.
+// Queries for sends, lists and exports use their index. Only a merge of sends and refusals sorts
+// rows.
 func TestSQLitePlans(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
@@ -423,8 +425,8 @@ func (c keptConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 	return c.Conn.Run(statement, args, each)
 }
 
-// Erasing and forgetting people, and deleting old rows, read no table as a whole. The only writer
-// is free between two people who are forgotten.
+// Erasing and forgetting people, and deleting old rows, read no large table as a whole. The only
+// writer is free between two people who are forgotten.
 func TestSQLiteErasesBesideSends(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
@@ -526,7 +528,7 @@ func TestSQLiteKeepsNoTrace(t *testing.T) {
 }
 
 // A backup, which reads for a long time, delays no erasure, and so no send behind it. The next
-// erasure empties the part of the log that the backup kept.
+// ForgetDueErased empties the log that the backup kept.
 func TestSQLiteErasesBesideABackup(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	db := openSQLite(t, path, clock)

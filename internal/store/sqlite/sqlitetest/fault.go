@@ -36,13 +36,13 @@ const (
 	Committing              // in a write, after its statements; no other write runs meanwhile
 )
 
-// hook returns the fault of an access at each stage. method is an Observer's name. It may wait at
-// Asking, where no lock is held.
+// hook returns the fault of an access at each stage. method is the store's method, as in
+// sqldb.Engine. The hook may wait at Asking, where no lock is held.
 type hook func(ctx context.Context, method string, at Stage) Fault
 
 // SetFault makes later calls fail as f says of the called method; nil ends that. A write calls f
 // once, and a read calls it before each statement. Calls of f don't overlap, so f must neither call
-// the store nor wait. A hook of SetHook may do both.
+// the store nor wait. A hook of SetHook may do both at Asking.
 func (d *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
 		d.SetHook(nil)

@@ -61,8 +61,8 @@ func withFaults(pool *sql.DB, now func() time.Time) *DB {
 	return d
 }
 
-// Replica is another process's view: a second DB on the same connections, with a hook of its own.
-// Closing the first closes both.
+// Replica is another process's view: a second DB on the same connection, with a hook of its own.
+// Closing either closes the connection of both.
 func (d *DB) Replica() *DB { return withFaults(d.pool, d.now) }
 
 // memoryPragmas let a rollback work as in a file, and sync nothing.
