@@ -16,7 +16,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// frozenSQLite opens a file that has rows in every table but write_probe.
+// frozenSQLite opens a file, migrated to the present schema, that has rows in every table of the
+// first schema but write_probe.
 func frozenSQLite(t *testing.T) *sqlite.DB {
 	t.Helper()
 	path, now := storetest.FrozenFile(t, "../sqlite/testdata/frozen.db.gz"), func() time.Time { return storetest.FrozenLater }

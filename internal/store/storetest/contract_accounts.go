@@ -187,8 +187,8 @@ func actsOnce(t *testing.T, f *Fixture) {
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{a})
 }
 
-// cancelsBy cancels an open code and a code that had ended, as an administrator. The audit entry
-// says which of them was canceled.
+// cancelsBy cancels an open code twice, and an unknown code, as an administrator. Each call writes
+// an audit entry, which says whether the code was canceled.
 func cancelsBy(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	f.Pass(time.Second)

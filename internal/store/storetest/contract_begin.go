@@ -78,7 +78,8 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 }
 
 // badIntents tries texts and purposes that a request could contain, but that a database cannot
-// store or would confuse with others.
+// store or would confuse with others. It also tries callers' codes and holders that do not fit
+// their verification.
 func badIntents(t *testing.T, f *Fixture) {
 	for name, change := range map[string]func(*store.Intent){
 		"foreign purpose":  func(in *store.Intent) { in.Send.Purpose = "gift" },
@@ -137,8 +138,8 @@ func mixedRecipients(t *testing.T, f *Fixture) {
 	}
 }
 
-// Each of joinRows has one condition of a resend, on top of a verification that holder s:1 may
-// resend.
+// Each of joinRows changes one condition of a resend of a verification, which holder s:1 may
+// otherwise resend.
 var joinRows = []struct {
 	name   string
 	before func(t *testing.T, f *Fixture, v store.Verification)

@@ -112,7 +112,7 @@ func withKey(c store.CheckRequest, key, code byte) store.CheckRequest {
 	return c
 }
 
-// Right returns a check of the right code, with the events of its approval.
+// Right returns a check of the right code. tell is the event of its approval, if there is one.
 func Right(id string, tell ...store.NewEvent) store.CheckRequest {
 	c := Wrong(id)
 	c.Judge = func(_ store.Verification, counts bool) (store.Judgement, error) {
@@ -176,7 +176,7 @@ func redeemedOnce(t *testing.T, f *Fixture) {
 }
 
 func newestOfHolder(t *testing.T, f *Fixture) {
-	held := func(in *store.Intent) { in.Verification.Holder, in.MinLife = "s:1", time.Hour } // no send joins another's verification
+	held := func(in *store.Intent) { in.Verification.Holder, in.MinLife = "s:1", time.Hour } // no send joins an earlier verification
 	older := f.Admit(t, f.Intent(1, held)).Verification
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification

@@ -92,8 +92,9 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 }
 
 // readFailedSends checks that FailedSends returns the sends of a class that failed for another
-// reason than their address. It says which of them count, since no message was sent after them, and
-// for those that a pause stopped, whether a pause is in force.
+// reason than their address. For each send it says whether the send still counts, which it does
+// until a message is sent after it or the quota is reset, and whether a pause of its prefix and
+// class is in force.
 func readFailedSends(t *testing.T, f *Fixture) {
 	number := text("+49151", "DE")
 	q := store.FailedSendsQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient, Within: time.Hour}

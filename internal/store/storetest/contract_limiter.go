@@ -20,8 +20,8 @@ func (f *Fixture) keep(t *testing.T, changes ...store.LimiterEvent) {
 	OK(t, f.SaveLimiterEvents(t.Context(), 1, changes))
 }
 
-// limiterEvents returns all events as LimiterEvents gives them to reader, by ID, without their
-// numbers.
+// limiterEvents returns all events as LimiterEvents gives them to reader, by bucket and ID, without
+// their numbers.
 func (f *Fixture) limiterEvents(t *testing.T, reader int64) map[string]store.LimiterEvent {
 	t.Helper()
 	all := map[string]store.LimiterEvent{}

@@ -96,8 +96,8 @@ func (n noting) Ended(ctx context.Context, kind, name string, took time.Duration
 	n.ended(ctx, kind, name, took)
 }
 
-// observed checks that each call is observed once, with its kind and the method's name, that there
-// are no other kinds, and that a pool reports its use.
+// observed checks that each call is observed once, with its kind, which is one of CallKinds, and
+// its name. It also checks that in Postgres a pool reports its use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
 	db := sqldb.WithObserver(f.DB, noting{func(ctx context.Context, kind, name string, took time.Duration) {

@@ -96,8 +96,9 @@ func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 	return ids
 }
 
-// pollsBackOffAndEnd checks the polls for a receipt: at the first time, 30 s later, then after
-// pauses that double up to 6 hours, until there is an answer or three days have passed.
+// pollsBackOffAndEnd checks the polls for a receipt: the first after the given time, the next 30 s
+// later, then after pauses that double up to 6 hours, until there is an answer or three days have
+// passed.
 func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	a := pendingReceipt(1)
 	OK(t, f.ExpectReceipt(t.Context(), a, 10*time.Second))
@@ -199,7 +200,8 @@ var RankedEventKinds = []store.ProviderEventKind{
 	store.ProviderDelivered, store.ProviderBounced, store.ProviderOptedOut, store.ProviderComplained,
 }
 
-// providerEventsAtOnce records the same event through all replicas at once: one call stores it.
+// providerEventsAtOnce records events of each ranked kind several times at once, through both
+// replicas: one call of each kind stores its event.
 func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	kinds := RankedEventKinds

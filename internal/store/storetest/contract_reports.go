@@ -22,7 +22,7 @@ func (f *Fixture) report(t *testing.T, id string, r store.Report) store.Verifica
 }
 
 // reportsOfCallers checks that a report is written once, and that an approval has one event, and so
-// has a failure after the code's end. A failed code may become approved, an approved code stays
+// has a failure after the code's end. A failed code may become approved, but an approved code stays
 // approved. A code that the service checks has no report.
 func reportsOfCallers(t *testing.T, f *Fixture) {
 	ours := f.Admit(t, f.Intent(1)).Verification
@@ -53,9 +53,9 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Report(t.Context(), "v-none", store.ReportFailed, nil, store.NewEvent{})), fault.NotFound)
 }
 
-// reportsByRecipient checks which code a report by recipient means: the newest code without a
-// report, or with a key, the code that was reported with that key. It never means a code that
-// failed, ended, is checked by the service, or belongs to another app or purpose.
+// reportsByRecipient checks which code a report by recipient means: the code that was reported with
+// the key, else the newest that is neither reported nor canceled, else the newest. It never means a
+// code whose send failed, that the service checks, or that belongs to another app or purpose.
 func reportsByRecipient(t *testing.T, f *Fixture) {
 	for _, other := range []func(*store.Intent){
 		inApp("gym"), func(in *store.Intent) { in.Verification.Holder = "s:1" },

@@ -149,8 +149,8 @@ func erases(t *testing.T, f *Fixture) {
 }
 
 // erasesWhatComesLate checks refusals that a replica had not yet written when another replica
-// erased their recipient: they are written without the recipient, and their hash is deleted in
-// time. If the person comes back, the new rows and codes are like others.
+// erased their recipient: they are written masked, and their hash is deleted in time. If the person
+// comes back, the new rows and codes are like others.
 func erasesWhatComesLate(t *testing.T, f *Fixture) {
 	doubtful := f.Admit(t, f.Intent(1)).Send.ID
 	f.Pass(8 * time.Second)
@@ -255,8 +255,8 @@ func forgets(t *testing.T, f *Fixture) {
 	}
 }
 
-// A suppression of an erased recipient stops mails until its own end. Forgotten recipients have the
-// same hash, but a suppression of one must not stop mails to another.
+// forgottenAreDistinct checks that the details of a send to a forgotten recipient show no refusal
+// of another forgotten recipient, although both have the zero hash.
 func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	hers := f.Admit(t, f.Intent(1))
 	f.Pass(time.Second)
@@ -268,6 +268,8 @@ func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	Equal(t, "related", IDs(Must(f.SendDetails(t.Context(), hers.Send.ID))(t).Related), []uuid.UUID{hers.Send.ID})
 }
 
+// erasedAndSuppressed checks that the suppression of an erased recipient keeps its hashes until its
+// own end, because it needs them to stop messages.
 func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	who := recipient.Hash{15: 1}
 	s, _ := must2(f.Suppress(t.Context(), store.Suppression{
@@ -327,8 +329,8 @@ func expires(t *testing.T, f *Fixture) {
 }
 
 // expiresWithVerification checks that DeleteAged deletes an old verification together with the send
-// that opened it, however long its code lived, since Erase finds the verification by that send.
-// Failed checks of other verifications still count.
+// that opened it, however long its code lived, since Erase finds the verification by that send. A
+// verification with a send in flight stays.
 func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Ended(t, f.Intent(1, func(in *store.Intent) { in.TTL = store.MaxCodeLife }), Sent)
 	f.Pass(time.Minute)

@@ -275,8 +275,8 @@ func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQu
 	}
 }
 
-// traffic writes some hours of sends with everything that statistics distinguish. Some sends are
-// still in flight.
+// traffic writes sends and refusals over about the given number of hours, with everything that
+// statistics distinguish. All of these sends have ended.
 func traffic(t *testing.T, f *Fixture, hours int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(7, uint64(hours)))

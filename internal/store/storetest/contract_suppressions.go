@@ -57,8 +57,8 @@ func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(
 	return begun.Send
 }
 
-// bounceSuppresses checks that a failure which proves a missing mailbox adds a suppression, in the
-// same statement as the outcome.
+// bounceSuppresses checks that a failure which proves a missing mailbox adds a suppression together
+// with the outcome.
 func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
 	f.Pass(time.Second)
@@ -85,7 +85,8 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.admitSuppressed(t, uuid.Nil, to(1), func(in *store.Intent) { in.Send.App = "desk" })
 	f.MustFinish(t, o, false)
 
-	// A provider event for the same send adds no second row, and the suppression stays lifted.
+	// A second suppression with the same ID, such as by a provider's report on the same send, adds
+	// no row, and the first one stays lifted.
 	lifted := Must(f.LiftSuppressions(t.Context(),
 		store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
 	got, added := must2(f.Suppress(t.Context(),
@@ -251,9 +252,9 @@ func (f *Fixture) settle(t *testing.T) {
 }
 
 // evidenceInAnyOrder checks that the order of facts about an address does not matter. The letters
-// of an order mean: a, b: server a or b takes the first or the second mail of a code; A, B: these
-// mails bounce later; r: server b refuses the second mail; q: server a does; c: server a takes it;
-// d: the first mail is delivered; e: the code is entered.
+// of an order mean: a: server a takes the first mail of a code; b: server b takes the second; A, B:
+// these mails bounce; r: server b refuses the second mail; q: server a refuses it; c: server a
+// takes it; d: the first mail is delivered; e: the code is entered.
 func evidenceInAnyOrder(t *testing.T, f *Fixture) {
 	suppressed := map[string]bool{
 		"aA": true, "adA": true, "r": true, "q": true, "aq": true, "acA": true, "aAr": true, "abAB": true,
@@ -332,8 +333,8 @@ func permutations(text string) iter.Seq[string] {
 	}
 }
 
-// approvalLifts checks that an approval at once lifts the suppression that a bounce of the same
-// code caused. Suppressions by the person's wish, by a complaint and by an administrator stay.
+// approvalLifts checks that an approval, or a caller's report of one, lifts at once the suppression
+// that a bounce of the same code caused. Suppressions after a complaint or an opt-out stay.
 func approvalLifts(t *testing.T, f *Fixture) {
 	causes := []store.SuppressionCause{store.CauseHardBounce, store.CauseComplaint, store.CauseOptOut}
 	begun := f.Ended(t, f.person(1), acceptedByMX)

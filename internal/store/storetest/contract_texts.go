@@ -74,7 +74,7 @@ func (f *Fixture) prefixPaused(t *testing.T, app, prefix string, want bool) stor
 }
 
 // watchPauses checks that a prefix is paused once, for one hour, if too few of its codes are
-// entered and far more at other prefixes.
+// entered, unless few are entered at other prefixes too.
 func watchPauses(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 6, text("+86139", "CN")) // the usual percentage in all countries
 	f.Pass(2 * time.Hour)
@@ -281,7 +281,7 @@ func watchLifted(t *testing.T, f *Fixture) {
 	Equal(t, "acts", len(acts), 1)
 	Equal(t, "act", []any{acts[0].Target, acts[0].App, acts[0].Channel}, []any{"+49151", "shop", recipient.SMS})
 
-	// Sends before the lifting do not count again, nor does a send in the same microsecond. Ten new
+	// Sends before the lifting do not count again, nor do sends in the same microsecond. Ten new
 	// sends do count, and the new pause is not longer.
 	for _, n := range []int{9, 1} {
 		f.sendTexts(t, n, 0, text("+49151", "DE"))

@@ -21,7 +21,7 @@ import (
 	"sendcode/quota"
 )
 
-// Epoch is where the database's clock starts in every test: not on a whole second.
+// Epoch is where a clock that tests move starts: not on a whole second.
 var Epoch = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 
 // TestClock is a clock that tests move.
@@ -384,7 +384,7 @@ func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store
 // TempFile returns the path of a database that is removed with the test.
 func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") }
 
-// Count counts the rows by the replica.
+// Count counts the rows, up to 200, through the replica.
 func (f *Fixture) Count(t *testing.T) int {
 	t.Helper()
 	rows := Must(f.Replica.Sends(t.Context(), store.Filter{Limit: store.MaxPageRows}))(t)

@@ -32,7 +32,8 @@ func frozenRing(t *testing.T) *keys.Ring {
 	return Must(keys.Parse("k1:zN1itKvkTmKbTxiCt2rcV3ggI5QqiCzmP0aoJYeX+yk="))(t)
 }
 
-// FrozenFile unpacks a file of SQLite that has rows in every table but write_probe.
+// FrozenFile unpacks a file of SQLite that has the first schema, with rows in every table but
+// write_probe.
 func FrozenFile(t *testing.T, packed string) (path string) {
 	t.Helper()
 	file := Must(os.Open(packed))(t)
@@ -53,7 +54,8 @@ func PackFile(t *testing.T, path, packed string) {
 	OK(t, os.WriteFile(packed, text.Bytes(), 0o644))
 }
 
-// FillFrozen writes a row into every table but write_probe, by two fixtures of one database.
+// FillFrozen writes a row into every table of the first schema but write_probe, by two fixtures of
+// one database.
 func FillFrozen(t *testing.T, early, late *Fixture) {
 	told := Sent
 	told.Provider, told.ProviderCode, told.Event = "mx.example", "250 2.0.0", early.Telling("send.sent")

@@ -120,7 +120,8 @@ func FoundIn(content []byte) []string {
 	return names
 }
 
-// OnActs are statements by which an intruder may try to remove the record of an act. All must fail.
+// OnActs are statements by which an intruder may try to change the record of an act. None may
+// change an entry.
 var OnActs = []string{
 	`UPDATE audit_entries SET actor = 'other'`, `UPDATE audit_entries SET reason = '' WHERE false`,
 	`DELETE FROM audit_entries`, `DELETE FROM audit_entries WHERE actor = 'mei'`,
