@@ -152,7 +152,7 @@ type Filter struct {
 	From, To  time.Time // LoggedAt in [From, To)
 	Before    *Cursor   // only older rows
 	After     *Cursor   // the rows that follow this place in time; still sorted newest first
-	Limit     int       // 1 to 200; up to 500 for the console's stream
+	Limit     int       // 1 to 200
 }
 
 // MaxBacklogCounted bounds what Backlog counts, over all channels.

@@ -17,8 +17,8 @@ const reportSQL = `
 UPDATE verifications SET reported = @report, approved_at = CASE WHEN @approves THEN @now END, check_key = @key
 WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (@report, 'approved')`
 
-// confirmSQL changes no value. It is for a report that changes nothing, because only a write's
-// COMMIT waits for a synchronous standby, which might lack the rows that were read.
+// confirmSQL changes no value. It is for a call that changes nothing, because only a write's COMMIT
+// waits for a synchronous standby, which might lack the rows that were read.
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
 // Report writes the caller's report on a code that the caller checks, and returns the changed

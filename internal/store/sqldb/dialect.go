@@ -8,8 +8,9 @@ const (
 )
 
 // Args has a statement's parameters by name: Args{"app": …} sets @app. It may have more than the
-// statement uses. @now is the database's time unless it's given. A time.Duration can be used as
-// CAST(@lease AS interval), a list with Dialect.inList. In SQLite, instants and intervals are µs.
+// statement uses. @now is the database's time; in Postgres, Args may have another value for it. A
+// time.Duration can be used as CAST(@lease AS interval), a list with Dialect.inList. In SQLite,
+// instants and intervals are µs.
 type Args map[string]any
 
 // dialectSQL is a text of SQL that differs between the databases.

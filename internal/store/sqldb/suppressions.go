@@ -99,7 +99,8 @@ func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
 }
 
 // LiftedBursts returns the largest 20 bursts within store.BurstTold with a recipient who had a code
-// approved within knownRecipient.
+// approved within knownRecipient. Bursts of several classes of callers that have the same server
+// and words are one.
 func (db *DB) LiftedBursts(ctx context.Context) (list []store.Burst, err error) {
 	_, err = db.readWithClock(ctx, "LiftedBursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.Burst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, burstsSQL,
