@@ -9,9 +9,9 @@ import (
 )
 
 // Each warning and error in the log names a section of the runbooks. Each section says in sentences
-// what people notice, the likely causes, and a remedy for each cause. An alert or a log line leads
-// to each section. A line whose text is a variable w is a warning about a setting. It needs no
-// section, because the warning itself says what to do.
+// what people notice, the likely causes, and a remedy for each cause. It names panels that the
+// dashboard has. An alert or a log line leads to each section. A line whose text is a variable w is
+// a warning about a setting. It needs no section, because the warning itself says what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
 	sections, used := map[string]string{}, map[string]bool{} // the keys are the constants' names, and the sections
 	for _, m := range regexp.MustCompile(`(?m)^\tSee(\w+) += see\("([a-z-]+)"\)$`).FindAllStringSubmatch(

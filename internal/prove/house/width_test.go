@@ -8,8 +8,8 @@ import (
 )
 
 // These are the last columns, where a tab counts as four. .editorconfig has the same widths. Texts
-// in quotes don't count, because a text is never split. Code and tables in comments don't count
-// either.
+// in quotes don't count, because a text is never split. Comments with code, a table or a URL don't
+// count either.
 const commentWidth, codeWidth = 100, 140
 
 // inQuotes matches a text in quotes, or the beginning of a text that ends on another line.

@@ -199,7 +199,8 @@ func (w *world) replica(i int) *Replica {
 	return w.replicas[i%len(w.replicas)]
 }
 
-// ipOf returns an address in a separate network for each actor and number.
+// ipOf returns an address in a separate network for each number. Strangers have other networks than
+// a person's browser and back end.
 func ipOf(by actor, n int) string {
 	if by == stranger || by == form {
 		return fmt.Sprintf("198.%d.%d.7", 18+n/250, n%250)
@@ -277,7 +278,9 @@ func (w *world) touch(p *person) {
 	w.locked(func() { p.busy++ })
 }
 
-// check enters a code for the verification that an actor has.
+// check enters a code for the verification that an actor has; "" stands for the right code. It
+// returns nil if the actor has no verification, or if the right code should be entered and has not
+// arrived.
 func (w *world) check(e Event, by actor, p *person, code string, ip string) *request {
 	id := w.held(p, by)
 	if id == "" {

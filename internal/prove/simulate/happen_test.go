@@ -379,7 +379,7 @@ func (w *world) crash(e Event, r *Replica) {
 		return
 	}
 	w.locked(func() { w.crashes, w.crashed = w.crashes+1, append(w.crashed, time.Now()) })
-	close(r.died) // after this, nothing that the replica does has an effect
+	close(r.died) // nothing that the replica begins after this has an effect
 	r.cancel()
 	w.actors.Go(func() {
 		time.Sleep(e.For)

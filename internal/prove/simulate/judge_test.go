@@ -16,7 +16,8 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// ledger is the whole database at the end, indexed for the oracles.
+// ledger has the sends and verifications that are in the database at the end, indexed for the
+// oracles.
 type ledger struct {
 	*world
 	sends         []store.SendOrRefusal // without refusals, the oldest first

@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/prove/simulate"
 )
 
-// journeys are short plans without faults.
+// journeys are short plans, to each of which Failing adds a call that fails. Only refund and expiry
+// have a fault of their own.
 var journeys = map[string][]simulate.Event{
 	"send":         {{Kind: simulate.SendByBackEnd}},
 	"waited send":  {{Kind: simulate.SendByBackEnd, Wait: true}},

@@ -111,7 +111,8 @@ func (n noMonths) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 	return n.Database.Begin(ctx, in)
 }
 
-// neverSettles is a database that never reports which sends it has written.
+// neverSettles is a database whose Ping fails, so package repair never learns which sends it has
+// written.
 type neverSettles struct{ core.Database }
 
 func (n neverSettles) Ping(context.Context) error { return fault.Unavailable }

@@ -68,9 +68,10 @@ func must[T any](v T, err error) T {
 // whether each purpose has a policy of its own.
 const otherLimits, split = 1, 2
 
-// policySet returns the policies with this number: the built-in policies with other limits, fewer
-// bounds on failed checks and failed sends, and a second purpose. Nothing is suppressed, because no
-// oracle takes suppressions into account.
+// policySet returns the policies with this number: the built-in policies with other limits on
+// sends, failed sends and an app's failed checks, and with a second purpose. The rule on failed
+// sends is in force only with Plan.Failures. Nothing is suppressed, because no oracle takes
+// suppressions into account.
 func policySet(p Plan, number int) policy.Set {
 	without := []string{"failures"}
 	if p.Failures {
@@ -112,7 +113,7 @@ func (w *world) policySet(number int) policy.Set {
 	return s
 }
 
-// start starts the replica with this index. life is the number of its start.
+// start starts the replica with this index. life distinguishes its starts.
 func (w *world) start(index, life int) *Replica {
 	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}), died: make(chan struct{})}
 	r.db = w.db.Replica()

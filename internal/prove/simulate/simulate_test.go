@@ -1,8 +1,8 @@
 // Package simulate runs whole worlds by seed: two or three replicas of the service (use cases,
-// outbox, jobs, webhooks, HTTP handlers) over one database and one limiter, with people, back ends,
-// strangers and faults. Time is virtual (testing/synctest), so hours pass in milliseconds. The
-// method is deterministic simulation testing, as FoundationDB describes it (Zhou et al., SIGMOD
-// 2021, section 4).
+// outbox, jobs, webhooks, HTTP handlers) over one database and one limiter (without Redis, one
+// limiter each), with people, back ends, strangers and faults. Time is virtual (testing/synctest),
+// so hours pass in milliseconds. The method is deterministic simulation testing, as FoundationDB
+// describes it (Zhou et al., SIGMOD 2021, section 4).
 //
 // A seed gives a Plan: which events happen, and when. It also gives each call of a part a latency
 // of its own, in nanoseconds. No two calls go on at the same instant, so one seed always gives one

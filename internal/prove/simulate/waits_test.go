@@ -15,8 +15,8 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// toldWaits checks promise 3: no answer says that more is left, or that the wait is shorter, than
-// is true.
+// toldWaits checks promise 3 for back ends: no answer says that more is left, or that the wait is
+// shorter, than is true.
 func (l *ledger) toldWaits() {
 	if l.databaseStepped {
 		return

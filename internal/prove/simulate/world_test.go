@@ -95,10 +95,10 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 }
 
 // settle is the time at the end, without faults, in which everything may end. It is longer than the
-// life of a code, and than a lockout of commits.
+// life of a code.
 const settle = 9 * time.Minute
 
-// play runs the plan and repairs everything. When everything has ended, it asks the oracles.
+// play runs the plan and repairs everything. When everything has ended, it runs the oracles.
 func (w *world) play() {
 	for _, e := range w.plan.Events {
 		time.Sleep(time.Until(w.begin.Add(e.At)))
@@ -125,7 +125,7 @@ func (w *world) databaseNow() time.Time {
 	return time.Now().Add(w.databaseAhead)
 }
 
-// repair ends all faults.
+// repair ends all faults that last. Clocks that were set stay as they are.
 func (w *world) repair() {
 	w.locked(func() {
 		w.stalls = append(w.stalls, time.Now()) // even if no stall lasts
