@@ -15,10 +15,10 @@ import (
 // looks are the looks of the page, the widget and the console.
 type looks [3]browsertest.Look
 
-// The service runs without any setting; the browsers are Firefox and WebKit. A person reads a code
-// in the dev mailbox and enters it on the page and in the widget of another site. An administrator
-// then finds the person. A person whose browser keeps no cookies can do the same. [TestDoors] is
-// the same test in Chromium.
+// The service runs as one process on one file; the browsers are Firefox and WebKit. A person
+// requests a code and enters it, on the page and in the widget of another site. On the page, this
+// also works in a browser that keeps no cookies. An administrator then finds the person.
+// [TestDoors] makes these journeys in Chromium.
 func TestPeopleInOtherBrowsers(t *testing.T) {
 	t.Parallel()
 	inOtherBrowsers(t, looks{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900}})
@@ -35,7 +35,7 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 `, places)).Start(1)
 	base := s.Replicas[0].Base
 	*body = widgetOf(base)
-	for n := range places / 2 { // after so many strangers, each send of a browser needs a pass
+	for n := range places / 2 { // after so many sends, each send of a browser needs a pass
 		s.Is("a send of a back end", s.Post("/v1/verifications",
 			fmt.Sprintf(`{"channel":"email","to":"early%d@example.com","trust":"known"}`, n)), http.StatusAccepted)
 	}

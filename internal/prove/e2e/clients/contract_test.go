@@ -185,7 +185,8 @@ func (r requests) junk() any {
 	})
 }
 
-// value returns a value that the schema allows. It supports only some patterns.
+// value returns a value of the schema's type. Most of the values also keep the schema's bounds and
+// pattern.
 func (r requests) value(ref *openapi3.SchemaRef) any {
 	s := ref.Value
 	if len(s.OneOf)+len(s.AnyOf) > 0 {

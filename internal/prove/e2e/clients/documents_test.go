@@ -66,7 +66,7 @@ func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said 
 	return string(out)
 }
 
-// The lines of both READMEs request a code, are refused one second later, and check the code. Each
+// The lines of both READMEs request a code, are refused the second time, and check the code. Each
 // answer begins as the README shows it.
 func TestTheLinesOfREADME(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,8 @@ var generated = map[string]struct {
 }
 
 // A back end with a generated client sends a code, is refused with the wait, and checks a wrong
-// code and the right one. If a generator can't be installed, the test names it, and fails in CI.
+// code and the right one. If a generator can't be installed, the test is skipped, and in CI it
+// fails.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)

@@ -136,7 +136,7 @@ func (p *proof) put(i int, r *apptest.Process) {
 // crash records that a process died, or may have lost its leases or an answer between the gates.
 func (p *proof) crash() { p.seen.Crashes = append(p.seen.Crashes, time.Now()) }
 
-// end kills a process, which dies between the two recorded instants. Meanwhile other processes
+// end kills a process, which dies between the two recorded instants. Meanwhile other processes may
 // answer.
 func (p *proof) end(r *apptest.Process) {
 	p.crash()

@@ -110,9 +110,9 @@ func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, chang
 // person requests codes as a back end does that knows the person. Most codes are for one of a
 // thousand recipients. The others are for one of eight recipients whose limits are used up, and
 // whom strangers attack, or for the first of bouncing. The back end reads the quota, enters wrong
-// codes and the right one, in any order and number, and requests a code again after the wait in the
-// answer. It makes one code in six itself. Now and then the recipient reports the mail, or an
-// administrator resets or erases the recipient.
+// codes and the right one, in any order and number, and waits as the answer says (pause). It makes
+// one code in six itself. Now and then the recipient reports the mail, or an administrator resets
+// or erases the recipient.
 func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {

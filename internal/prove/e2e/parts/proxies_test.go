@@ -165,11 +165,12 @@ func (f *feigned) count(id string) int {
 	return f.got[id]
 }
 
-// A request may be repeated if it only reads, or if it has an Idempotency-Key on a route that uses
-// the key. If one replica answers such a request with 503 or not at all, the other replica answers
-// it. Each replica gets the request at most once. Any other request reaches only one replica. If
-// both replicas answer 503, the client gets their answer, and not an answer of the proxy. Caddy
-// repeats only requests without a body, and only if a replica does not answer: it passes a 503 on.
+// A request may be repeated if it only reads, or if it requests a code or redeems a proof with an
+// Idempotency-Key. If one replica answers such a request with 503 or not at all, the other replica
+// answers it. Each replica gets the request at most once. Any other request reaches only one
+// replica. If both replicas answer 503, the client gets their answer, and not an answer of the
+// proxy. Caddy repeats only requests without a body, and only if a replica does not answer: it
+// passes a 503 on.
 func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	const send, check = "/v1/verifications", "/v1/verifications/1/check"

@@ -58,8 +58,8 @@ func buildOlder(t *testing.T) (sendcode, serving string) {
 	return sendcode, serving
 }
 
-// change restarts the replicas one after another with another program. While one restarts, the
-// other one serves, so for a time two versions run side by side.
+// change restarts the replicas one after another with another program. If there are two, one serves
+// while the other one restarts, so for a time two versions run side by side.
 func (p *proof) change(program string) fault {
 	name := "changes to this version"
 	if program != "" {
