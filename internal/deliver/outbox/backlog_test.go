@@ -23,7 +23,7 @@ func wait(l *lane, app string, n int) {
 }
 
 // postponed makes n messages of an app wait for their next attempt, as if the server accepted no
-// more.
+// more messages.
 func postponed(l *lane, app string, n int) {
 	l.noteFull(time.Now(), 16)
 	l.refused = time.Now()

@@ -45,8 +45,8 @@ type attack struct {
 	life     time.Duration // of a code
 }
 
-// arrivals asks for codes from the attack's networks for at least 95 domains, and in the next
-// minute for codes of honest browsers and of known people. It returns the longest time until a mail
+// arrivals requests codes from the attack's networks for at least 95 domains, and in the next
+// minute codes for honest browsers and for known people. It returns the longest time until a mail
 // arrived: at a domain that others use (shared), at a domain that nobody used before (alone), and
 // for known people.
 func (a attack) arrivals(t *testing.T) (shared, alone, known time.Duration) {

@@ -91,7 +91,7 @@ func TestBackoff(t *testing.T) {
 }
 
 // After an outage of the database, the leases are renewed at once. For the duration of one lease,
-// no row is taken over, neither by a tick nor by a worker without work.
+// no row is taken over, neither at a tick nor when memory has capacity again.
 func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
