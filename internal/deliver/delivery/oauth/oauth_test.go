@@ -270,7 +270,7 @@ func TestLoginProblem(t *testing.T) {
 	}
 }
 
-// Each kind of client makes the request that its server wants; the server checks this. The error
+// Each kind of client makes the request that its server expects; the server checks this. The error
 // says what the operator must do, and has no secret.
 func TestKinds(t *testing.T) {
 	does := map[string]string{"account": "subject is not a mailbox of the domain"}
@@ -358,7 +358,7 @@ func TestParseAccount(t *testing.T) {
 	}
 }
 
-// The end of the service ends a command, with all that it has started.
+// A command that still runs ends with the service.
 func TestCommandEnds(t *testing.T) {
 	source := oauth.New(oauth.Client{Command: []string{"/bin/sh", "-c", "sleep 3600 & echo t0ken; wait"}})
 	all := oauth.Sources{"": source}
