@@ -98,7 +98,7 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	case anyContains(g.AlsoAllow, a):
 		return true
 	}
-	// A public address leads to the same machine from everywhere on the internet.
+	// At a public address, an event reaches nothing that others on the internet could not reach.
 	public := a.IsValid() && (a.Is4() || routedIPv6.Contains(a)) && !anyContains(nonPublicNetworks, a)
 	return public && (!plain || g.AllowPlain)
 }

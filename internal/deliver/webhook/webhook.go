@@ -91,7 +91,7 @@ const (
 	// retryFor is the age at which a failing event is given up.
 	retryFor = 24 * time.Hour
 	// keepEventsFor is how long an event is kept after it was delivered or given up. It is also the
-	// age at which an event is given up that is still pending, for example because its app has no
+	// age at which an event that is still pending is given up, for example because its app has no
 	// endpoint. An event whose attempts fail is given up earlier, after retryFor.
 	keepEventsFor = 7 * 24 * time.Hour
 	// sweepInterval is the time between two deletions of old events. sweepLimit is the largest
