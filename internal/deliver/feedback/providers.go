@@ -211,8 +211,8 @@ func (p *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 
 // suppressionCause returns why an event suppresses its recipient, or "". Complaints and opt-outs
 // always do. Bounced and BouncedForGood do if the enhanced status code and the words say that the
-// mailbox doesn't exist. BouncedForGood without such a code does, too, unless the words give
-// another reason.
+// mailbox doesn't exist. BouncedForGood without an enhanced status code does, too, unless the words
+// give another reason.
 func suppressionCause(e Event) store.SuppressionCause {
 	switch code := findEnhancedCode(e.Detail); {
 	case e.Meaning == Complained:
