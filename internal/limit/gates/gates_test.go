@@ -43,7 +43,7 @@ func TestDatabaseIsTheSecondGate(t *testing.T) {
 }
 
 // The database may go back in time, for example to a backup. Then the events that only the limiter
-// has count to the microsecond of their end, together with later sends.
+// has still count together with later sends, until their windows end to the microsecond.
 func TestTheLimiterIsTheSecondGate(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		for range 4 {
@@ -302,9 +302,9 @@ func TestWhatCannotBeAddedIsLoggedOnceAMinute(t *testing.T) {
 	})
 }
 
-// During an outage, this process knows the events that the limiter admitted before, also of sends.
-// When the limiter is back, this process still counts the events that it admitted alone. A refused
-// send is counted nowhere.
+// During an outage, this process also counts the events that the limiter admitted before, including
+// sends. When the limiter is back, this process still counts the events that it admitted alone. A
+// refused send is counted nowhere.
 func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 3, Window: time.Minute}), func(r *vtest.Rig) {
 		ask := 0

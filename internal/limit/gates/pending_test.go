@@ -44,7 +44,8 @@ func newRefunding() (*refunding, *Gates) {
 	return l, New(l, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
 }
 
-// Refunds are made in their order, each once, even if refunds are added in between.
+// Refunds are made in their order, and none is repeated after it succeeded, even if refunds are
+// added in between.
 func TestPendingRefundsAreMadeInOrder(t *testing.T) {
 	l, g := newRefunding()
 	g.RefundLater("a", "ana")

@@ -71,10 +71,10 @@ func TestReadsOfStrangersLeaveTheOthersTheirs(t *testing.T) {
 	})
 }
 
-// Many callers may need the rows of one recipient that cannot be used again. After readsAtOnce
-// reads, each begins readPause after the one before, and each caller gets rows that were read after
-// its call. The first caller, a caller for another recipient, and a caller that comes later do not
-// wait.
+// Many callers may need the rows of one recipient, while the rows of earlier reads cannot be used
+// again. After readsAtOnce reads, each begins readPause after the one before, and each caller gets
+// rows that were read after its call. The first caller, a caller for another recipient, and a
+// caller that comes later do not wait.
 func TestReadsOfOneRecipientAreBounded(t *testing.T) {
 	const took = time.Millisecond
 	servertest.Bubble(t, func(t *testing.T) {

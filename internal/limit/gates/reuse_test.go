@@ -13,8 +13,8 @@ import (
 )
 
 // A replica refuses, another one admits a send just afterwards, and the first one refuses again.
-// The database counts the send 3 ms later than the limiter. The second refusal tells the rows'
-// wait, although the rows were read a moment before.
+// The database counts the send 3 ms later than the limiter. The second refusal has the rows' wait,
+// although the rows were read a moment before.
 func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 	const late, moment = 3 * time.Millisecond, 2 * time.Millisecond
 	tenSeconds := func(limit int) quota.Rule {
@@ -142,8 +142,8 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 	}
 }
 
-// A flood of refusals on one recipient reads the rows twenty times a second, and each refusal tells
-// the wait of its instant.
+// A flood of refusals on one recipient reads the rows twenty times a second, and each refusal has
+// the right wait for its own instant.
 func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		reads := 0

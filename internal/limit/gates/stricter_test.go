@@ -9,7 +9,8 @@ import (
 )
 
 // If both gates count the same send, the rows' state is returned, although the limiter was called
-// earlier. Another state of the limiter is returned less the time that has certainly passed.
+// earlier. Any other state of the limiter is returned with its waits shortened by the time that has
+// certainly passed.
 func TestMergeStates(t *testing.T) {
 	rule := quota.Rule{Name: "rule", Limit: 1}
 	wide := quota.Rule{Name: "wide", Limit: 1}
@@ -52,7 +53,7 @@ func TestMergeStates(t *testing.T) {
 	}
 }
 
-// The hint forgets a recipient when the wait has ended, and when another recipient takes its slot.
+// A recipient is forgotten when its wait has ended, and when another recipient takes its slot.
 func TestRefusedBefore(t *testing.T) {
 	b, now := newRecipientsUntil(), time.Now()
 	const other = 1<<16 + 7
