@@ -79,9 +79,9 @@ var knownFilters = filterParameters(&store.Filter{}, new(string), time.UTC)
 // parseQuery parses a raw query. A time without a zone is in the reader's zone. In q.given all
 // times have a zone, so that the URL means the same for other readers.
 //
-// If no index has the query's filters and the query has no start time, parseQuery limits the time
-// range. If the query has an end time, the range begins 24 h before the end. Otherwise parseQuery
-// adds last=24h.
+// If no index covers the query's filters and the query has no start time, parseQuery limits the
+// time range. If the query has an end time, the range begins 24 h before the end. Otherwise
+// parseQuery adds last=24h.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
 	f.Limit = layout.DefaultPageRows
@@ -98,7 +98,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 	setTimesByRequestID(&q)
 	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil &&
 		f.Labels == (store.Labels{}) && f.Support == "" {
-		// no index has these filters, so the time range limits how many rows are read
+		// no index covers these filters, so the time range limits how many rows are read
 		if f.To.IsZero() {
 			last = "24h"
 			q.given.Set("last", last)

@@ -44,7 +44,7 @@ type verdictInput struct {
 	validCode *store.Verification // pending code that may have reached the recipient; nil: no such code
 }
 
-// VerdictFacts are the data that a verdict depends on beside the row's story.
+// VerdictFacts are the data that a verdict depends on besides the row's story.
 type VerdictFacts struct {
 	Quota *quota.Decision // the rules' current decision on a request for a person whom the back end knows; nil: not known
 	// Strangers is the rules' current decision on a request for a stranger, who may not use the

@@ -62,7 +62,7 @@ type PagingFields struct {
 type List[F, R any] struct {
 	Name       string                              // the name of the rows in JSON
 	Path       string                              // the path of the page
-	Parameters func(f *F) Parameters               // the list's filters, beside cursor and limit
+	Parameters func(f *F) Parameters               // the list's filters, besides cursor and limit
 	Place      func(f *F) PagingFields             // the fields of a filter that select the page
 	Cursor     func(r R) store.Cursor              // returns the cursor of a row; the next page continues from it
 	JSON       func(r R, now time.Time) JSONObject // a row for scripts
@@ -97,8 +97,8 @@ func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (Pagin
 }
 
 // PageOrMistake is PageForRawQuery for a page with a form of filters. If a parameter cannot be
-// read, it returns a page without rows that has the mistake, and in its filter the other
-// parameters. So the form is shown as it was filled in.
+// read, it returns a page without rows. That page has the mistake, and its filter has the other
+// parameters, so the form is shown as it was filled in.
 func (l List[F, R]) PageOrMistake(c echo.Context, raw string, f F) (PaginatedRows[F, R], error) {
 	p, err := l.PageForRawQuery(c.Request().Context(), raw, f)
 	mistake, values, ok := FilterMistakeOf(raw, err, Words(c))
