@@ -26,9 +26,9 @@ type eventIngester interface {
 	IngestMail(ctx context.Context, provider string, mail []byte) (feedback.IngestResult, error)
 }
 
-// replayRule admits each signature once. Its window is the greatest accepted age plus a margin. The
-// margin covers providers whose clocks are ahead, and replicas whose clocks differ by up to a
-// minute.
+// replayRule admits each signature with only one body. Its window is the greatest accepted age plus
+// a margin. The margin covers providers whose clocks are ahead, and replicas whose clocks differ by
+// up to a minute.
 var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: feedback.MaxMailgunAge + feedback.MaxAge + time.Minute}
 
 // EventHandlers serves /v1/events, where mail providers report what became of mails.
@@ -49,7 +49,7 @@ func (eh *EventHandlers) Register(e *echo.Echo) {
 	e.POST(server.ProviderEventsPath+":name", eh.receive)
 }
 
-// These are outcomes of requests, beside the results of events.
+// These are outcomes of requests, besides the results of events.
 const (
 	outcomeForged      = "forged"
 	outcomeMalformed   = "malformed"
