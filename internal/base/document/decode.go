@@ -3,9 +3,9 @@
 // the checks to which the tags refer.
 //
 // yaml.Unmarshal is not enough. It stops at the first mistake, and a check that runs after a
-// mapping has been decoded doesn't know the line numbers. A JSON Schema
-// (santhosh-tekuri/jsonschema) was tried, too. For line numbers, suggestions, defaults and readable
-// messages it needed as much code as this package has.
+// mapping has been decoded has no line numbers. A JSON Schema (santhosh-tekuri/jsonschema) was
+// tried, too. For line numbers, suggestions, defaults and readable messages it needed as much code
+// as this package has.
 package document
 
 import (
