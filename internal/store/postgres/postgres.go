@@ -243,8 +243,8 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	}
 	// ShouldPing is called before an idle connection is used. A lost connection should be noticed
 	// before a write, whose result would be uncertain. So pools without prepared statements ping a
-	// connection that was idle for more than 1 s. Calls on the other pools can be repeated, so
-	// there it's enough to look for unread bytes.
+	// connection that was idle for more than 1 s. On the other pools it's enough to look for unread
+	// bytes: there a call can be repeated, or a first round trip comes before the write.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}

@@ -18,8 +18,8 @@ var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklogCounted)
 
-// anySendWaitsSQL reads the same rows as backlogSQL. They suffice, because a waiting send is older
-// than the sends under way.
+// anySendWaitsSQL reads the same rows as backlogSQL. They suffice, because a waiting send is
+// usually older than the sends under way.
 var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`,
 	store.MaxBacklogCounted)

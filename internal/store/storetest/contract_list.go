@@ -99,7 +99,7 @@ func storageStatus(t *testing.T, f *Fixture) {
 	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
 	refused := f.Now
 	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
-	f.keep(t, f.limiterEvent("b", "1", time.Millisecond)) // the event ends at an instant of its own, so its deletion is never late
+	f.keep(t, f.limiterEvent("b", "1", time.Millisecond)) // such an event has its own end, and never counts as due
 	Equal(t, "a refusal", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second)
 	Equal(t, "an event of the limiter has ended", look().Due, 0)
