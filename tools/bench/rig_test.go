@@ -190,7 +190,8 @@ func (ri *rig) createDatabase() (url, name string) {
 	return url, config.Database
 }
 
-// startService runs `sendcode serve` with the default settings.
+// startService runs `sendcode serve` with the default settings, but with 16 connections to the mail
+// server and an immediate stop.
 func (ri *rig) startService(name, program string) {
 	data, err := os.MkdirTemp(ri.dir, "data-")
 	ri.must(err)

@@ -100,9 +100,10 @@ func lists(parts []locate.Part) (names string, packages, brews []string) {
 	return strings.Join(all, ", "), packages, brews
 }
 
-// install installs packages. Before that, it prints the reason and their size. It keeps packages
-// from starting their services: 101 means "not allowed" (Debian, policy-rc.d interface of
-// invoke-rc.d). If the machine has a policy of its own, that policy applies.
+// install installs packages. Before that, it prints the names of the missing programs and the size
+// of the packages. It keeps packages from starting their services: 101 means "not allowed" (Debian,
+// policy-rc.d interface of invoke-rc.d). If the machine has a policy of its own, that policy
+// applies.
 func install(names string, packages, _ []string) error {
 	const policy = "/usr/sbin/policy-rc.d"
 	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)

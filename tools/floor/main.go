@@ -1,6 +1,6 @@
-// Command floor does the least work with which a code can be sent and checked: it writes the same
-// record as the service, and nothing more. tools/bench compares the service with it. It has no
-// other use, and does not try a failed send or check again.
+// Command floor does the least work with which a code can be sent and checked: it writes a row for
+// the send and a row for its verification, and nothing more. tools/bench compares the service with
+// it. It has no other use, and does not try a failed send or check again.
 //
 // A send has five steps: one script in Redis; one transaction with the lock, the count, the
 // verification and the send; the answer; the mail; one UPDATE for the outcome. A check is one

@@ -145,7 +145,7 @@ func (p *planter) textOf(n ast.Node) string {
 	return string(p.text[f.Offset(n.Pos()):f.Offset(n.End())])
 }
 
-// comparisons maps each comparison to the one that replaces it.
+// comparisons maps each comparison, and each operator of arithmetic, to the one that replaces it.
 var comparisons = map[token.Token]string{
 	token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">", token.EQL: "!=", token.NEQ: "==",
 	token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*",

@@ -71,9 +71,9 @@ func (t tester) overlay(dir string, m mutant, text []byte) (string, error) {
 	return file, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(file, replace, 0o600))
 }
 
-// failing returns a test that notices the overlay, or "". The test must fail twice with the
-// overlay, because it may also fail on a busy machine. It must pass without the overlay, because
-// otherwise it would seem to notice every mutant.
+// failing returns a test that notices the overlay, or "". Unless the test panics or runs out of
+// time, it must fail twice with the overlay, because it may also fail on a busy machine. It must
+// pass without the overlay, because otherwise it would seem to notice every mutant.
 func (t tester) failing(ctx context.Context, overlay string, x tests) (string, error) {
 	name, err := t.run(ctx, overlay, x)
 	if name == "" || err != nil {

@@ -1,8 +1,8 @@
 // Command nightly runs targets of the Makefile one after another, and goes on if one fails. At the
 // end it writes a page that says what ran, when, how long, what failed, and what was skipped and
 // why. The page is also in bin/night/page.md, beside the output of each part. `make nightly` runs
-// this command. An argument is a part and its longest time: fuzz:30m. The exit code is 1 if a
-// part's last run failed.
+// this command. An argument is a part and its longest time: fuzz:30m. The exit code is 1 unless
+// each part has passed, or was stopped at its longest time to be continued by the next run.
 //
 // The file bin/night/runs.jsonl has each run. A part that has passed at this commit is not run
 // again, so a stopped night can be continued. If the tree differs from its commit, all parts run.
@@ -31,7 +31,7 @@ import (
 // they stopped.
 var resumed = []string{"simulate", "mutants"}
 
-// night is how long a part that has passed is not run again. After that, all parts run again, and
+// night is how long a part that has passed is not run again. After that, the part runs again, and
 // the simulation tries other worlds.
 const night = 16 * time.Hour
 

@@ -46,8 +46,8 @@ func (r release) licences(module string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// notTerms matches those of these names whose files only accompany a licence: notices, and promises
-// about patents.
+// notTerms matches the names of files that only accompany a licence: notices, and promises about
+// patents.
 var notTerms = regexp.MustCompile(`(?i)^(notice|patents)`)
 
 // named returns the licences of a module's files: first those with an SPDX identifier, in order,
