@@ -37,7 +37,8 @@ const (
 // humanCheckLabel keeps the keyed hashes of human checks apart from other hashes.
 const humanCheckLabel = "human check"
 
-// Budget tells how much text messages have cost so far. Implementation: *outbox.Budget.
+// Budget tells whether half of what strangers may spend on text messages is spent. Implementation:
+// *outbox.Budget.
 type Budget interface {
 	// StrangersHoldHalf reports whether half of a cap's share for strangers is spent.
 	StrangersHoldHalf(ctx context.Context, app, country string) bool

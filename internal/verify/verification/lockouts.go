@@ -20,10 +20,10 @@ type lockoutKey struct {
 	class     store.Class
 }
 
-// lockouts caches up to maxCachedLockouts of the lockouts that the database reported, each until
-// its end. Without the cache, the limiter would count each request during a lockout until the
-// database refuses it. Meanwhile the request would take a place in the recipient's quota from other
-// callers.
+// lockouts caches the lockouts that the database reported, until they end or, beyond
+// maxCachedLockouts, make way for others. Without the cache, the limiter would count each request
+// during a lockout until the database refuses it. Meanwhile the request would take a place in the
+// recipient's quota from other callers.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]lockoutEntry

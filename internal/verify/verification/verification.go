@@ -91,10 +91,10 @@ type Repair interface {
 	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
 }
 
-// LocaleChooser chooses a language that has templates. Implementations: message.MailRenderer and
+// LocaleChooser chooses the language of a message. Implementations: message.MailRenderer and
 // message.TextRenderer.
 type LocaleChooser interface {
-	PreferredLocale(app, list string) string // tag in an Accept-Language list that fits the app's templates best
+	PreferredLocale(app, list string) string // the tag of an Accept-Language list that decides it; if none fits, the first
 }
 
 // ProofSigner signs proofs of approvals. Implementation: proof.Signer.
@@ -255,7 +255,8 @@ type Caller struct {
 	// IdempotencyKey is the Idempotency-Key of a send, a check or a report, or empty. Requests of
 	// one caller with the same key are one request. The key of a send is kept for
 	// store.IdempotencyKeyLife. The key of a check is kept until the verification's next check that
-	// costs an attempt or approves.
+	// costs an attempt or approves, and the key of a report until its next report that changes
+	// something.
 	IdempotencyKey string
 }
 
@@ -330,7 +331,7 @@ func (c Caller) classWithoutTokens() store.Class {
 // the limiter.
 func (s *readService) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
-// Errors of the use cases. Package server maps each to a status.
+// Errors of the use cases. Package server maps each but ErrKeptBack to a status.
 var (
 	// ErrKeyInProgress: a request with the same idempotency key is under way.
 	ErrKeyInProgress = errors.New("verification: the same request is being worked on")
