@@ -21,11 +21,11 @@ import (
 // pattern says when messages come, and how long a server takes for each. Its functions get the time
 // since the beginning.
 type pattern struct {
-	until     time.Duration                        // the last message comes before
+	until     time.Duration                        // all messages come before this time
 	between   func(at time.Duration) time.Duration // the mean time between two messages
 	regular   bool                                 // each of these times is the mean; otherwise they are random
 	each      func(at time.Duration) time.Duration // the mean time that the server takes
-	longTail  bool                                 // few messages take very long; otherwise each takes the mean ± 20 %
+	longTail  bool                                 // a few messages take very long; otherwise each takes the mean ± 20 %
 	conns     func(at time.Duration) int           // never more than at the beginning
 	strangers float64                              // part of the messages
 	club      float64                              // part of the messages that belong to a second app
@@ -34,7 +34,7 @@ type pattern struct {
 // simulated is a message of a simulation.
 type simulated struct {
 	*flight
-	came, began, ended time.Time // it is queued, its attempt begins, and the server has accepted it
+	came, began, ended time.Time // when it was queued, its attempt began, and the server accepted it
 	random             float64   // below 1, for the time that the server takes
 	expected           time.Duration
 }
@@ -159,9 +159,10 @@ func rate(n float64) func(time.Duration) time.Duration {
 }
 
 // The expected wait of each message is compared with the time until a server has accepted the
-// message. The server exists only in this test, so the test knows the true times. A case has the
-// quotients expected by true: the 5th percentile at least, the median, and the 95th at most. Other
-// estimates are in docs/decisions/0041-the-expected-wait.md.
+// message. The server exists only in this test, so the test knows the true times. A case has three
+// values for the quotients of the expected wait and the true wait: the least 5th percentile, the
+// median, and the greatest 95th percentile. Other estimates are in
+// docs/decisions/0041-the-expected-wait.md.
 //
 // Messages don't count if they begin within a second and are expected to go out within 5 s.
 func TestExpectedWaitByTrueWaits(t *testing.T) {

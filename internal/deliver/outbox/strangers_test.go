@@ -70,7 +70,7 @@ func inOneOfFourDomains(n int) string { return fmt.Sprintf("person-%d@n%d.exampl
 // 400 mails of strangers wait for a mail server that takes 2 s for each. The mails of a secret key
 // and of a known browser are still attempted at once: if memory has capacity for all, if most wait
 // in the database, and if there are fewer connections than workers. The strangers' mails also go
-// out, as fast as the connections allow that are not reserved for others.
+// out, as fast as the connections that are not reserved for others allow.
 func TestStrangersMailsDelayNoOthers(t *testing.T) {
 	const n, each = 400, 2 * time.Second
 	for name, c := range map[string]struct{ workers, conns, room int }{
@@ -123,7 +123,7 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 	}
 }
 
-// changingServer is a mail server whose connections change.
+// changingServer is a mail server whose number of connections changes.
 type changingServer struct {
 	*vtest.MailServer
 	conns *atomic.Int32

@@ -143,7 +143,7 @@ func TestASpikeIsTaken(t *testing.T) {
 }
 
 // While every server is suspended, one send is tried every five seconds. The others wait unchanged:
-// the log has no lines and the database no changes for them, however many they are. When a server
+// the log has no lines and the database no changes for them, however many there are. When a server
 // is in use again, all mails leave within the first retry and a tick, each once. A send that
 // expires meanwhile ends and gives its place back. After a fifth of a code's life, no more sends
 // are admitted.
