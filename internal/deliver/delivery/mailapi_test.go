@@ -210,7 +210,7 @@ func TestMailAPITurns(t *testing.T) {
 	})
 }
 
-// The doctor's request sends nothing, and tells a good login from a bad one.
+// The doctor's request sends no mail, and tells a good login from a bad one.
 func TestMailAPIExamine(t *testing.T) {
 	s := mailapitest.Start(t)
 	config, err := mailapi.ParseURL(s.URL())

@@ -96,7 +96,7 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 
 // The connection is cut at every byte around the end of the message and at some bytes within it. A
 // message that was not wholly written was never accepted, and no dot or command follows the cut.
-// The outcome is unknown only once the terminator has begun to leave.
+// The outcome is unknown only once the final dot has begun to leave.
 func TestWireIsCutWithinTheMessage(t *testing.T) {
 	reference := smtptest.Start(t, smtptest.Script{})
 	if _, err := reference.Sender(t).Send(t.Context(), smtptest.Sample(1)); err != nil {

@@ -54,7 +54,7 @@ func misbehaviours() (rows []misbehaviour) {
 	return append(rows, oddities()...)
 }
 
-// refusals returns whole replies that name the failure they report.
+// refusals returns rows in which a whole reply reports the failure.
 func refusals(stage smtptest.Stage) []misbehaviour {
 	at, refused := seenAt[stage], delivery.Rejected
 	if at == delivery.StageHello {

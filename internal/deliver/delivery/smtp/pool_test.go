@@ -158,7 +158,7 @@ func TestWornOutConnectionsAreClosed(t *testing.T) {
 }
 
 // A receiver that takes mails at once gets them over the least number of connections. No connection
-// is opened that would have nothing to do.
+// that would have nothing to do is opened.
 func TestQuickReceiverGetsFewConnections(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(2, 20))
@@ -296,9 +296,9 @@ func TestServerLimitsConnections(t *testing.T) {
 }
 
 // If a server accepts all connections, a backlog gets up to 20 connections. At most two connections
-// are opened at a time, and the next one only after another has served a mail. If the server says
-// that we send too much, that connection is closed, its mail is postponed, and for 10 minutes no
-// connection is added. The four connections that need no backlog stay.
+// are opened at a time, and the next one only after another has served a mail. If the server
+// replies that we send too much, the connection of the reply is closed, its mail is postponed, and
+// for 10 minutes no connection is added. The four connections that need no backlog stay.
 func TestConnectionsFollowTheServer(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)

@@ -113,8 +113,8 @@ func TestARefusedConnectionHasNotWorked(t *testing.T) {
 	servertest.Same(t, "have worked", p.limit.worked, 3)
 }
 
-// A Temporary failure at RCPT or later is due to the recipient that a stranger chose, unless this
-// service is the cause, or after RCPT our account or our pace.
+// A Temporary failure at RCPT or later is due to the recipient that a stranger chose, unless it is
+// about this service or, after RCPT, about our account or our pace.
 func TestBlameRecipient(t *testing.T) {
 	about := func(class delivery.ErrorClass, stage string, about delivery.About) *delivery.Error {
 		return &delivery.Error{Class: class, Stage: stage, About: about, Crowded: true}
