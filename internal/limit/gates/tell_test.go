@@ -395,10 +395,10 @@ func (l *lateLook) ReadHistory(ctx context.Context, look rowrules.HistoryQuery) 
 	return h, err
 }
 
-// A read calls both gates at once, whichever answers first. The states are exact when both have
-// answered, or earlier by part of the longer call. Events that a read adds to the limiter count no
-// longer than they should. Only the limiter counts the rule net: its wait is computed from the
-// instant of the rows, at the earliest from the call.
+// A read calls both gates at once, whichever answers first. The states are those of the instant at
+// which both have answered, or of an instant that is earlier by a part of the longer call. Events
+// that a read adds to the limiter count no longer than they should. Only the limiter counts the
+// rule net: its wait is computed from the instant of the rows, at the earliest from the call.
 func TestALookAsksBothGatesAtOnce(t *testing.T) {
 	const late, part = 900 * time.Millisecond, 400 * time.Millisecond
 	rules := append(slices.Clone(secondAndHourRules), quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
@@ -441,8 +441,8 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 	})
 }
 
-// A look adds no send to the limiter that failed after the look read the rows, even if the limiter
-// lost the refund before it answered.
+// If a send failed after a look read the rows, the look does not add the send to the limiter, even
+// if the limiter lost the refund before it answered.
 func TestALookAddsNoRefundedSend(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.MailServer.Answer(func(ctx context.Context) error {
@@ -475,7 +475,7 @@ func TestALookIsAtAWholeMicrosecond(t *testing.T) {
 	})
 }
 
-// A browser gets the exact wait from its own sends, however slow the database's answer is.
+// A browser gets the exact wait that its own sends cause, however slow the database's answer is.
 func TestASlowLookTellsOwnSends(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour}), func(r *vtest.Rig) {
 		r.Sleep(17 * time.Second)
@@ -656,7 +656,8 @@ func TestLooksAddFailures(t *testing.T) {
 	})
 }
 
-// Each clock steps, in both directions. No answer contains the difference of the clocks.
+// The limiter's clock steps, in both directions. Only a step back prolongs a wait, and no wait is
+// longer than the rule's window.
 func TestClocksThatStep(t *testing.T) {
 	for step, wait := range map[time.Duration]time.Duration{
 		-time.Hour: time.Minute, -time.Second: 51 * time.Second, time.Second: 50 * time.Second, time.Hour: 50 * time.Second,

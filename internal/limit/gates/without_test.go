@@ -25,8 +25,9 @@ func withoutRedis(s *vtest.Settings) {
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour})(s)
 }
 
-// Without Redis, replicas know at once what one of them counted, gave back or reset, even if one
-// has refused before. A process that starts returns the same waits, since the rows have them.
+// Without Redis, the answers of all replicas show at once what one of them counted, gave back or
+// reset, even if a replica has refused before. A process that starts returns the same waits, since
+// the rows have them.
 func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(withoutRedis), func(r *vtest.Rig) {
 		b, stop := r.StartReplica(r.MailServer)
