@@ -190,7 +190,7 @@ func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	return url
 }
 
-// empty ends all other connections of a database, deletes every row, and resets the clock of the
+// empty ends all other connections of a database, deletes its rows, and resets the clock of the
 // tests and the server's counts.
 func empty(t *testing.T, url string) {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 )
 
 // If a statement before the COMMIT finds the disk full, the transaction was rolled back, and the
-// answer says so. TestPostgresAnswersToACommit has the answers to the COMMIT itself.
+// error says so. TestPostgresAnswersToACommit has the answers to the COMMIT itself.
 func TestPostgresStatementOnAFullDisk(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	_, err := db.pool.Exec(t.Context(), `

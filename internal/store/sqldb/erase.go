@@ -71,7 +71,7 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 			Forget: `UPDATE audit_recipients SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
 		},
 		{
-			// Erase has nothing to remove: a row has only the hash and times.
+			// Erase has nothing to remove: a row has only the hash, the channel and times.
 			Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
 		},
 		{

@@ -149,7 +149,7 @@ func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gon
 const (
 	// maxHeld is how long deleteInSteps should hold SQLite's only writer.
 	maxHeld = 5 * time.Millisecond
-	// maxDeleting is how long one call of deleteInSteps lasts at most.
+	// After maxDeleting, a call of deleteInSteps begins no further step.
 	maxDeleting = time.Second
 	// minStep is the limit of deleteInSteps' first and smallest step, which takes about 5 ms, plus
 	// the disk's sync.

@@ -48,8 +48,8 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRef
 	return rows, err
 }
 
-// SendsByID reads up to 1,000 rows, in any order, and skips unknown IDs. now is on the database's
-// clock; zero if nothing was found.
+// SendsByID reads the rows of at most 1,000 IDs, which callers must see to, in any order, and skips
+// unknown IDs. now is on the database's clock; zero if nothing was found.
 func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendOrRefusal, now time.Time, err error) {
 	if len(ids) == 0 {
 		return nil, now, nil
@@ -60,8 +60,7 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendO
 	return all, now, err
 }
 
-// VerificationsByID reads up to 1,000 rows, in any order, and skips unknown IDs. now is on the
-// database's clock; zero if nothing was found.
+// VerificationsByID is like SendsByID. It reads nothing if one ID is not valid text.
 func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.AreValidTexts(ids...) {
 		return nil, now, nil

@@ -68,13 +68,13 @@ type Engine interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	// VerificationRow is Verification without the send, which costs less.
 	VerificationRow(ctx context.Context, id string) (store.Verification, time.Time, error)
-	// ReadShared runs a read for which a send or a check waits. In Postgres such reads share round
+	// ReadShared runs a short read for which a request waits. In Postgres such reads share round
 	// trips.
 	ReadShared(ctx context.Context, name string, s *Statement) error
 	SendsQuery(f SendFilter) (string, Args)
-	// DropPartition drops the oldest partition if all its rows are older than age, and no send in
-	// it is in flight or has a refund due. It returns the partition's name, or "" if it dropped
-	// none.
+	// DropPartition drops the oldest partition if all its rows were logged before
+	// store.RetentionCutoff of age and more than 32 days ago, and no send in it is in flight or has
+	// a refund due. It returns the partition's name, or "" if it dropped none.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased. It takes the
 	// recipient's sends out of the hourly counts by domain and country, or makes CountHours count

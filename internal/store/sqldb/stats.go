@@ -146,8 +146,8 @@ GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	return tallies, err
 }
 
-// StopCounts counts the requests in [from, to) that were refused, by rule, and the sends that
-// failed, by reason. Where hours are counted, it reads their counts.
+// StopCounts counts, for each purpose, the requests in [from, to) that were refused, by rule, and
+// the sends that failed, by reason. Where hours are counted, it reads their counts.
 func (db *DB) StopCounts(ctx context.Context, from, to time.Time) ([]store.StopCount, error) {
 	q, err := store.StatsQuery{From: from, To: to, Each: time.Hour}.Validated()
 	if err != nil {

@@ -33,8 +33,8 @@ func eventIDs(events []store.AppEvent) (ids []uuid.UUID) {
 	return ids
 }
 
-// eventOfASend checks that the event is written once, with the outcome, and has the state of that
-// time.
+// eventOfASend checks that the event is written once, with the outcome, and has the send's status
+// and reason.
 func eventOfASend(t *testing.T, f *Fixture) {
 	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 		begun := f.Admit(t, f.Intent(n))

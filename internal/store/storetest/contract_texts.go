@@ -242,8 +242,8 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	Equal(t, "usual, after a week", f.onePause(t, watching).UsualPercent, store.UnknownUsualPercent)
 }
 
-// watchGrowsStricter checks that each further pause of a prefix lasts twice as long, up to a day. A
-// lifted pause does not count.
+// watchGrowsStricter checks that each further pause of a prefix lasts twice as long, up to a day,
+// and counts only newer sends. After a week without a pause, the next lasts an hour again.
 func watchGrowsStricter(t *testing.T, f *Fixture) {
 	lasts := func(want time.Duration) {
 		t.Helper()
@@ -422,9 +422,9 @@ func spendInParallel(t *testing.T, f *Fixture) {
 	Equal(t, "used", f.spend(t, "", charge("all", 0, 100))[0].Used, int64(98))
 }
 
-// carrierHolds checks that a hold lasts as long as it was first to last, for one recipient on one
-// channel. A shorter hold does not shorten it. The row is deleted after the hold's end, even if
-// rows are kept for ever.
+// carrierHolds checks that a hold, which is of one recipient on one channel, lasts for its time,
+// even if a shorter hold is added. The row is deleted after the hold's end, even if rows are kept
+// for ever.
 func carrierHolds(t *testing.T, f *Fixture) {
 	h := recipient.Hash{15: 9}
 	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {
