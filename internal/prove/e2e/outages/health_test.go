@@ -301,8 +301,8 @@ func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string)
 	})
 }
 
-// If a carrier refuses each message, it stays suspended while messages wait, although its login
-// works.
+// If a carrier refuses each message, it stays suspended while messages wait, although a probe finds
+// that it answers.
 func TestASuspendedCarrierStaysSoWhileMessagesWait(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

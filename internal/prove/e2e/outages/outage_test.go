@@ -78,8 +78,8 @@ func TestRedisLacksEvents(t *testing.T) {
 	learns()
 }
 
-// If Redis answers probes, but decisions fail, the service is degraded. Here the keys of one
-// recipient have another type, as if another program had written them.
+// If Redis answers probes, but decisions fail, the service is degraded. Here all keys of the
+// service have another type, as if another program had written them.
 func TestRedisFailsTheWorkAlone(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Start(1)
@@ -125,7 +125,7 @@ func TestPostgresAway(t *testing.T) {
 
 // Without its mail server a send waits, and the service is ready. If one of two mail servers is
 // away, metrics, console, log and doctor name it, and the other server sends. When the first server
-// is back, it is preferred again.
+// is back, the metrics show it as up again.
 func TestMailServerAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
