@@ -57,7 +57,7 @@ type contender struct {
 	knows      []string // the workloads that it can run
 	process    *servertest.Process
 	database   string    // name of its database; empty: it has none
-	list       []*opened // the codes of its last workload of sends
+	list       []*opened // the codes of its last run that was no flood
 }
 
 func openRig(t *testing.T) *rig {

@@ -18,7 +18,7 @@ import (
 // Failed checks have three bounds, of which the first two refuse checks:
 //
 //   - On a recipient (rowrules.FailedCheckLimit). The database counts failed checks in the
-//     transaction of the check, separately for each class of callers.
+//     transaction of the check, separately for each class of the callers who requested the codes.
 //   - On the client's networks. The limiter counts each check before the codes are compared, and
 //     the check is refunded unless the code was wrong.
 //   - On the app. The limiter counts wrong codes in the background. While an app exceeds this
@@ -27,9 +27,9 @@ import (
 // takeNetworkQuota counts a check as failed for the client's networks, before the codes are
 // compared. The caller refunds failure if the code was not wrong. failure has no ID if nothing was
 // counted: the client's address is unknown, or the verification is unknown or not pending. If v is
-// empty, takeNetworkQuota first reads the verification and calls judge, so that a text that can't
-// be a code isn't counted. Errors: *fault.InvalidError, ErrCallerCode, *FailedCheckLimitError,
-// fault.Unavailable.
+// empty and the client's address is known, takeNetworkQuota first reads the verification and calls
+// judge, so that a text that can't be a code isn't counted. Errors: *fault.InvalidError,
+// ErrCallerCode, *FailedCheckLimitError, fault.Unavailable.
 func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string, v storedVerification, judge judge) (
 	_ storedVerification, failure quota.Request, err error,
 ) {
@@ -108,8 +108,9 @@ func (s *checkService) countWrongCode(app string, ch recipient.Channel) {
 
 // CountWrongCodes lets the limiter count the wrong codes since the last run. It runs in the
 // background, because the apps' rules on failed checks refuse no check. Once an app exceeds its
-// rule, the rest of its codes on that channel go to the metrics and the log (alarm.go), not to the
-// limiter. Package jobs calls it. If the process dies, uncounted codes are lost.
+// rule, the rest of its wrong codes on that channel are counted in the metrics and the log
+// (alarm.go), not by the limiter. Package jobs calls it. If the process dies, uncounted codes are
+// lost.
 func (s *checkService) CountWrongCodes(ctx context.Context) {
 	s.wrong.mu.Lock()
 	counts := s.wrong.counts

@@ -53,7 +53,7 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 
 // The metrics distinguish three refusals: by the limiter; by the database although the limiter
 // admitted, which means that the limiter lost events; and by the database while the limiter did not
-// answer, which does not mean that.
+// answer, which says nothing about lost events.
 func TestRefusalsAreCountedByGate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

@@ -109,11 +109,11 @@ type Observer interface {
 	// While Redis is unavailable, it is admitted_by_database_alone or refused_by_database_alone.
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
-	// outcome: approved, repeated (answered again), wrong, ended,
-	// locked_out, refused
+	// Checked counts a check. outcome is approved, repeated (an approval or another result is
+	// answered again), wrong, ended, locked_out or refused.
 	Checked(channel recipient.Channel, app, outcome string)
-	// vendor: its name, or humancheck.ByWork. result: CheckAsked, CheckPassed, CheckFailed,
-	// CheckVendorError
+	// HumanChecked counts a human check. vendor is its name, or humancheck.ByWork. result is
+	// CheckAsked, CheckPassed, CheckFailed or CheckVendorError.
 	HumanChecked(app, vendor, result string)
 	// CheckBoundExceeded counts a check beyond a bound on failed checks. A network's bound refuses
 	// the check, and an app's bound does not.

@@ -6,5 +6,5 @@ package clients
 
 import "testing"
 
-// Forty restarts one after another lose no event.
+// Forty restarts lose only the last events before each kill.
 func TestManyRestartsForgetNothing(t *testing.T) { endAndStart(t, 40) }
