@@ -27,7 +27,7 @@ type sendView struct {
 	layout.Page
 	Verdict explain.Verdict
 	Send    sendRow
-	Code    string // state of the verification, in words; empty without one
+	Code    string // state of the verification, in words; empty: the send has none
 	Support string // the support reference
 	Details string // what the code confirms; empty: not given
 	Trial   string // names of the rules in mode observe that would have refused the send
@@ -43,7 +43,7 @@ type sendView struct {
 // quotaView shows the present decisions of a recipient's rules.
 type quotaView struct {
 	Rows   []web.Pips
-	As     texts.Sentence // the sentence on the time of the quota
+	As     texts.Sentence // says for which app and purpose, and when, the quota was read
 	Reason string         // why there are no rows
 }
 
@@ -245,8 +245,8 @@ func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	return ""
 }
 
-// latestIfNewer returns the newest request of the same recipient for the same purpose. If s is the
-// newest request, or if the recipient was erased, it returns nil.
+// latestIfNewer returns the newest request of the same recipient for the same app, channel and
+// purpose. If s is the newest request, or if the recipient was erased, it returns nil.
 func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil

@@ -200,9 +200,10 @@ func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 	return l
 }
 
-// quotaPipsOf returns the recipients' quotas, as a list for each recipient. Each element of a list
-// shows one rule as a row of marks. If the quota could not be read in time, the recipient's list is
-// empty. Forgotten recipients, and rows of several recipients, have no list.
+// quotaPipsOf returns the quotas of the sends' recipients. It returns a list for each combination
+// of app, channel, purpose and recipient. Each element of a list shows one rule as a row of marks.
+// If the quota could not be read in time, the list is empty. Forgotten recipients, and rows of
+// several recipients, have no list.
 func (console *Console) quotaPipsOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()

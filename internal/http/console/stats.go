@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// These constants bound the time range of statistics. The database counts rows, so a longer time
-// range would take too long.
+// These constants are the default and the bounds of the time range of statistics. The database
+// counts rows, so a longer time range would take too long.
 const (
 	defaultStatsPeriod = 24 * time.Hour
 	maxStatsPeriod     = 31 * 24 * time.Hour

@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// reservedNames are the names that audit entries use for actors without an account.
+// reservedNames are the names that audit entries use for actors without an account in the database.
 var reservedNames = map[string]bool{configuredAccount.Name: true, tokenActorName: true, commandLineActor: true}
 
 // commandLineActor is the actor in the audit entries of commands.

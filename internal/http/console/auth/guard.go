@@ -45,9 +45,9 @@ const startPagePath = "/admin"
 
 // loginAddress returns the address in the argument login, with a query parameter that has the page
 // to return to. The argument is a page of the login, or the page that sets up a second factor. The
-// page to return to is the requested page, the page whose form was posted, with this form, or
-// the list that was exported. A list keeps its filters. For startPagePath, the query parameter is
-// left out.
+// page to return to is the requested page, the page whose form was posted, or the list that was
+// exported. The page of a send opens with the form that was posted. A list keeps its filters,
+// except those whose values may name a person. For startPagePath, the query parameter is left out.
 func loginAddress(c echo.Context, login string) string {
 	r, u := c.Request(), *c.Request().URL
 	switch {

@@ -20,7 +20,7 @@ const (
 	totpTolerance = 1
 )
 
-// totpOptions are the only options that every authenticator app supports.
+// Some authenticator apps support no other options than totpOptions.
 var totpOptions = totp.ValidateOpts{
 	Period: uint(totpPeriod / time.Second), Digits: otp.DigitsSix,
 	Algorithm: otp.AlgorithmSHA1,
@@ -50,9 +50,9 @@ func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int
 	return found, ok
 }
 
-// otpauthURL returns the otpauth URL for the QR code. An authenticator app keeps one secret for
-// each issuer and account. The issuer in the URL contains the console's host. So a person may have
-// accounts of the same name in two consoles, for example in a test console.
+// otpauthURL returns the otpauth URL for the QR code. An authenticator app may keep only one secret
+// for each issuer and account. The issuer in the URL contains the console's host. So a person may
+// have accounts of the same name in two consoles, for example in a test console.
 func otpauthURL(host, account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer: "sendcode " + strings.ReplaceAll(host, ":", " "), AccountName: account, Secret: secret, Period: totpOptions.Period,

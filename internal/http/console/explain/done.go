@@ -122,8 +122,9 @@ func (vi verdictInput) resetOutcome() ActOutcome {
 	return vi.outcome(Good, "reset.free")
 }
 
-// countsOthers reports whether the rule that refused the row counts more than one recipient. In
-// that case, a reset of the recipient does not clear the rule's counts.
+// countsOthers reports whether the rule that refused the requests of the row counts more than one
+// recipient, or may do so because its scope is unknown. A reset of the recipient does not clear the
+// counts of such a rule.
 func (vi verdictInput) countsOthers() bool {
 	if vi.Status != store.Refused {
 		return false

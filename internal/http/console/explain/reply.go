@@ -21,8 +21,8 @@ type personReply struct {
 	Meaning string // Text in the reader's language; "" if Text is in it
 }
 
-// reply returns the reply that fits the verdict, in the person's language or, if that has no
-// replies, in the reader's. If no person can be replied to, it is empty.
+// reply returns the reply that fits the verdict, in the person's language or, if that language has
+// no replies, in the reader's language. If no person can be replied to, it is empty.
 func (vi verdictInput) reply() personReply {
 	cause, wait := vi.replyCause()
 	if cause == "" {

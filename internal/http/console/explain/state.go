@@ -36,7 +36,8 @@ func ToneOf(s store.Status) Tone {
 	return Warn
 }
 
-// NotDelivered reports whether a send certainly did not reach its recipient.
+// NotDelivered reports whether a send failed, or whether a carrier or mail provider reported that
+// the message was not delivered.
 func NotDelivered(s store.SendOrRefusal) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.WorstEvent == store.ProviderBounced
 }

@@ -20,7 +20,7 @@ type TimelineEntry struct {
 	At   texts.DisplayTime // zero: the time is not stored
 	Tone Tone
 	What texts.Sentence
-	Link string // the page of the send to which the entry belongs; empty: this page
+	Link string // the page of a related send, in the last entry of that send; otherwise empty
 
 	Future bool // it has not happened yet
 
@@ -152,7 +152,8 @@ func textIfKnown(w texts.Words, key, value string) string {
 	return w.Get(key, "value", value)
 }
 
-// serverReply returns the server's code and our reason, if there are any.
+// serverReply returns the server's code and the service's reason. If there is neither, it returns a
+// text that says so.
 func (t rowTimeline) serverReply() string {
 	parts := []string{t.row.ProviderCode, t.Or("reason", t.row.Reason)}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })

@@ -54,8 +54,8 @@ func (vi verdictInput) failureKind() string {
 }
 
 // serverCodeTopic returns the topic of a mail server's code by RFC 3463 section 3. The topic is
-// "address" for x.1.x, "mailbox" for x.2.x and "policy" for x.7.x. For x.2.2, the topic is "full".
-// For any other code, it is "".
+// "address" for x.1.x, "mailbox" for x.2.x and "policy" for x.7.x, where the first x is 4 or 5. For
+// x.2.2, the topic is "full". For any other code, it is "".
 func serverCodeTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")

@@ -14,13 +14,13 @@ import (
 )
 
 // refusedTexts returns the verdict on a refusal, as two texts. The first text says what refused the
-// request and, for a rule, whose requests the rule counts. The second text says when the next
-// request is admitted.
+// request and, for a rule, whose requests the rule counts. The second text says whether or when the
+// next request is admitted.
 func (vi verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
 	case vi.BlockedBy == policy.LockoutName: // no code was sent, since a code could not have been entered
 		what, next = vi.text(texts.PluralKey("verdict.checks", vi.Count)), vi.lockoutsText()
-	case policy.IsUnservedRefusal(vi.SendOrRefusal): // no code is ever sent to the recipient
+	case policy.IsUnservedRefusal(vi.SendOrRefusal): // the settings allow no code to the recipient
 		what = vi.Join(vi.text(texts.PluralKey("verdict.unserved", vi.Count)), vi.text("unserved."+vi.BlockedBy),
 			vi.recipientCountText())
 		return what, vi.text("norows.next." + vi.BlockedBy)
@@ -62,7 +62,7 @@ func (vi verdictInput) isLockedOut(class store.Class) bool {
 }
 
 // lockoutsText returns sentences that say which classes of callers are locked out, and until when.
-// If there are none, it says when the recipient's rules admit one more.
+// If none is locked out, it says when the recipient's rules admit another request.
 func (vi verdictInput) lockoutsText() (next texts.Sentence) {
 	if len(vi.facts.Locks) == 0 {
 		return vi.nextAdmittedTextByQuota()
@@ -114,8 +114,8 @@ func (vi verdictInput) nextAdmittedText() texts.Sentence {
 	return vi.nextAdmittedTextByRow()
 }
 
-// nextAdmittedTextByQuota returns a sentence about when the recipient's rules admit one more. It is
-// empty if the rules admit one now but a lockout prevents it.
+// nextAdmittedTextByQuota returns a sentence about when the recipient's rules admit another
+// request. The sentence is empty if the rules admit a request now but a lockout prevents it.
 func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 	if vi.facts.Quota == nil {
 		return vi.text("next.refused.later")

@@ -109,8 +109,8 @@ func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 		texts.Plain("purpose", s.Purpose)), Link: SendPageAddress(s.ID)}
 }
 
-// reduceIfErased returns the verdict. If the recipient was erased, sentences about the erasure are
-// added, and they replace the advice.
+// reduceIfErased returns the verdict. If the recipient was erased, it adds a sentence about the
+// erasure and replaces the advice.
 func (vi verdictInput) reduceIfErased(v Verdict) Verdict {
 	if vi.To != store.ErasedMask {
 		return v

@@ -83,7 +83,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Show renders a whole page before it sends any of it, so that no browser gets half a page.
+// Show renders a whole page before it sends any of it, so that no browser gets half a page if the
+// template fails.
 func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	if p, ok := view.(interface{ statusLine() *statusLine }); ok && p.statusLine() != nil {
 		p.statusLine().fill(l.status(c.Request().Context()))

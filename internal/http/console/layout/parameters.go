@@ -22,7 +22,7 @@ const (
 	MaxPageRows     = store.MaxPageRows
 )
 
-// TimeSpans are the values of the parameter "last", which pages have beside "from" and "to".
+// TimeSpans are the values of the parameter "last", which pages have besides "from" and "to".
 var TimeSpans = map[string]time.Duration{
 	"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour,
 	"30d": 30 * 24 * time.Hour,

@@ -111,8 +111,9 @@ func otherOrigin(r *http.Request) string {
 	return "site"
 }
 
-// showErrorsAsPages shows a page of the console if a parameter is invalid, a row is unknown, the
-// database failed or the request may have come from another site. The server answers other errors.
+// showErrorsAsPages shows a page of the console if a parameter is invalid, a row is unknown, a part
+// of the service is unavailable or the request may have come from another site. The server answers
+// other errors.
 func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)

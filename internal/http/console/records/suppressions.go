@@ -92,7 +92,7 @@ func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw strin
 
 // doneParameter is the parameter of the address of a list to which an action redirects. Its value
 // is the action or, in the list of paused prefixes, the ID of the lifted pause. The page then
-// describes the state from the rows that it reads, even if the action's own answer was lost.
+// describes the state from the rows that it reads.
 const doneParameter = "done"
 
 // withoutDone returns a raw query without doneParameter, which no list filters by.
