@@ -164,8 +164,8 @@ func (t *tab) first(script string) {
 	t.do(browsertest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
-// listen fails the test on every error that the browser reports, including violations of the
-// content security policy.
+// listen fails the test on every error or warning that the browser reports and that the test does
+// not tolerate. Violations of the content security policy are such errors.
 func (t *tab) listen() {
 	messages := chromedp.Console(t.ctx)
 	go func() {

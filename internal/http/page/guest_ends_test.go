@@ -15,8 +15,8 @@ import (
 )
 
 // clocks is a script whose function jump moves the browser's clocks. wall moves Date. steady moves
-// performance.now, which stands still while a machine sleeps. sessionStorage.wrong is how far the
-// wall clock is off from the start, in ms.
+// performance.now, which may stand still while a machine sleeps. sessionStorage.wrong is how far
+// the wall clock is off from the start, in ms.
 const clocks = `(() => {
 	const date = Date.now.bind(Date), mono = performance.now.bind(performance);
 	let wall = Number(sessionStorage.wrong ?? 0), steady = 0;
@@ -173,8 +173,8 @@ func durationsGrowWithoutATimeZone(t *testing.T, tab *browsertest.Tab) {
 	g.is(`!el.shadowRoot.querySelector('#card').innerText.includes('just now')`)
 }
 
-// ends has the ways in which a page may use or show a proof that has ended. pass runs before the
-// proof ends, in a tab that is then frozen. After the end, after must be true at once.
+// ends has ways in which a page may use or show a proof that has ended. pass runs before the proof
+// ends, in a tab that is then frozen. After the end, after must be true at once.
 var ends = map[string]struct{ pass, after string }{
 	"a script reads the form": {after: `new FormData(form).get('proof') === null`},
 	"a script posts the form": {after: `(form.addEventListener('formdata', (e) => {

@@ -18,9 +18,9 @@ import (
 // denied is a script that makes the browser report that it is always offline, as some VPNs do.
 const denied = `Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });`
 
-// aBrowserAlwaysReportsOffline tests a browser with denied after lost answers. The widget continues
-// as promised as soon as the service answers, because the browser will never report that it is
-// online.
+// aBrowserAlwaysReportsOffline tests a browser with the script denied, after lost answers. The
+// widget continues as promised as soon as the service answers, because the browser will never
+// report that it is online.
 func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.left = 0; window.instead = (method) => method === 'POST' && left-- > 0 ? new TypeError('Failed to fetch') : undefined;`)
@@ -39,7 +39,8 @@ func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aBrowserReportsOfflineAtTheFirstCard tests such a browser before there is a verification.
+// aBrowserReportsOfflineAtTheFirstCard tests a browser with the script denied before there is a
+// verification.
 func aBrowserReportsOfflineAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.away = true; window.instead = () => away ? new TypeError('Failed to fetch') : undefined;`)
@@ -109,8 +110,8 @@ func entersElsewhere(t *testing.T, w *pagetest.World) {
 	}
 }
 
-// theFieldHasRoomForAFillersMark tests the field's space for the mark that a password manager draws
-// 36 px behind the last digit, in each width and for each length of codes.
+// theFieldHasRoomForAFillersMark tests that the field has 36 px behind the last digit, for the mark
+// that a password manager draws. It tests several widths, and codes of 6 to 8 digits.
 func theFieldHasRoomForAFillersMark(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), tag(""), "")
 	g.asks(pagetest.Address)

@@ -16,8 +16,8 @@ import (
 )
 
 // faults is a function of the element that contains the card. It lists faults that axe-core does
-// not find: elements that scroll sideways, cannot be clicked or focused, have an invisible border,
-// or refer to nothing.
+// not find, for example elements that are too small to hit, cannot be focused, have a border that
+// is hard to see, or refer to nothing.
 const faults = `((scope) => {
   const out = [], root = document.documentElement;
   const all = (s) => [...scope.querySelectorAll(s)].filter((e) => e.checkVisibility());

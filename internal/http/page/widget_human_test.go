@@ -217,8 +217,8 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 	}
 }
 
-// aWidgetsVendorIsTakenAway tests each way in which a page can remove the vendor's challenge. The
-// widget shows the challenge once more; if the page removes that too, the widget uses work.
+// aWidgetsVendorIsTakenAway tests several ways in which a page can remove the vendor's challenge.
+// The widget shows the challenge once more. If the page removes it again, the widget uses work.
 func aWidgetsVendorIsTakenAway(t *testing.T, browser context.Context) {
 	work := challenge(20, pressedSalt)
 	const (

@@ -219,9 +219,9 @@ func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 const losing = `window.real = fetch; window.lose = %d; window.fetch = async (...all) => { const answer = await real(...all);
 	if (String(all[0]).endsWith('/check') && lose > 0) { lose--; %s } return answer }`
 
-// theAnswerToACodeIsLost tests that the widget repeats the request with the same key, which counts
-// nothing. Only an answer with a proof counts as approved. Without a key the card says that the
-// code is used, and a press asks for a new code.
+// theAnswerToACodeIsLost tests that the widget repeats the request with the same key, and that the
+// repetition does not count as another check. Only an answer with a proof counts as approved.
+// Without a key the card says that the code is used, and a press asks for a new code.
 func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	const lost, away = `throw new TypeError('lost')`, `return new Response('{}', { status: 503 })`
 	const form = `document.querySelector('form').checkValidity() + ' ' + document.querySelector('send-code').value.split('.').length`
@@ -264,8 +264,9 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetBesideToJSON tests a page whose library, such as Prototype 1.6, has given arrays a toJSON,
-// which JSON.stringify then calls. The widget works as usual, also in a known browser.
+// aWidgetBesideToJSON tests a page whose library, such as Prototype 1.6, has given arrays and
+// objects a method toJSON, which JSON.stringify then calls. The widget works as usual, also in a
+// known browser.
 func aWidgetBesideToJSON(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")
