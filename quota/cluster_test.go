@@ -184,7 +184,7 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 
 // Some of many callers use the same ID at the same time, and every tenth script fails before or
 // after it ran. If an ID was admitted for one caller, all its buckets count it. No bucket counts
-// more admitted IDs than its limit.
+// more events than its limit.
 func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 	const callers, calls, limit = 16, 40, 5
 	rules := []Rule{sliding(Recipient, limit, time.Hour), sliding(IP, limit, time.Hour), sliding(App, limit, time.Hour)}

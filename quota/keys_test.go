@@ -117,7 +117,7 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 	}
 }
 
-// If the limit is high, a bucket's set never has more members than the limit.
+// Even with a high limit, a bucket's set never has more members than the limit.
 func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 	const limit = 500
 	w := redisWorld(t)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// recordBatchSize bounds the events of one run, so that a long history doesn't keep other callers
-// waiting.
+// recordBatchSize bounds the events of one run of the script, so that a long history doesn't keep
+// other callers waiting.
 const recordBatchSize = 1000
 
 // Record implements [Limiter], in steps of at most 1,000 events. After a failure, some of the

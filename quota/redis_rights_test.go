@@ -36,7 +36,7 @@ func documented(t *testing.T, file, pattern string) []string {
 }
 
 // The documented rights, which equal those in deploy/redis/start.sh, suffice for every call. If a
-// right is missing that decisions need, the probe names it.
+// right that decisions need is missing, the probe names it.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, operations, limiterRights)
 	sameList(t, "those of compose.postgres.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)

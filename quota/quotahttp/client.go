@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Peer returns the address of the connection, without its port. All connections without one, as on
-// a Unix socket, are counted together.
+// Peer returns the address of the connection, without its port. All connections without an address,
+// as on a Unix socket, are counted together.
 func Peer(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -29,7 +29,7 @@ type Rule struct {
 	// Window is the length of a calendar rule's current period, or of all its dates.
 	Window     int    `json:"window"`
 	Per        string `json:"per,omitempty"`  // of a calendar rule
-	Days       int    `json:"days,omitempty"` // of a rule that counts today and days-1 dates before
+	Days       int    `json:"days,omitempty"` // of a rule that counts today and the days-1 dates before it
 	Remaining  int    `json:"remaining"`
 	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves; 0 if none is counted
 	RetryAfter int    `json:"retry_after"` // until the rule admits one more event; 0 if it does now
