@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// docs/ARCHITECTURE.md names each package of internal that is no kit for tests, and each path that
-// it names exists.
+// docs/ARCHITECTURE.md names each package of internal but those of tests and their kits, and each
+// path that it names exists.
 func TestArchitectureNamesThePackages(t *testing.T) {
 	var named []string
 	for _, m := range regexp.MustCompile("`([a-z0-9/_.-]+)`").FindAllStringSubmatch(readFile(t, "docs/ARCHITECTURE.md"), -1) {

@@ -103,7 +103,7 @@ type proof struct {
 	logs      []*servertest.Text // the log of each process
 	disk      *servertest.Disk   // the disk of the database; nil: the machine's
 	fewer     bool               // the policy in force has one place less than the loosest one
-	more      string             // rules of the policy, as lines of the configuration
+	more      string             // further rules of the policy, as lines of the configuration
 	programs  [2]string          // what each replica runs; "": this build
 	databases [2]string          // where each replica's database is; "": as the setting says
 	mixed     atomic.Bool        // a replica may run the older version

@@ -112,8 +112,8 @@ func (p *proof) promote(ctx context.Context) {
 	p.crash()
 }
 
-// Each form runs for a night with all its faults. In addition, a disk is full, all replicas die,
-// tables are locked, and policies change.
+// Each form runs with all its faults. In addition, a disk is full, all replicas die, tables are
+// locked, and policies change.
 func TestProveAtNight(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
