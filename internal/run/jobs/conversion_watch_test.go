@@ -44,8 +44,8 @@ func enter(r *vtest.Rig, request verification.Request) (asked bool) {
 	return asked
 }
 
-// botRecipients and launchSignIns are how many mails the tests of the watch on conversion send; the
-// nightly tests send many more.
+// botRecipients and launchSignIns are how many codes the bot and the people of the launch request
+// before the watch judges them. In the nightly tests they request many more.
 const botRecipients, launchSignIns = 1500, 1500
 
 // A bot requests codes for many recipients from many networks, each well below the rules on
@@ -92,7 +92,7 @@ func testBot(t *testing.T, recipients int) {
 			}
 		}
 		enters(false)
-		for n := range recipients { // they take about 20 minutes
+		for n := range recipients { // this takes 12 to 20 minutes
 			bot(n)
 			if n%(recipients/1200+1) == 0 {
 				r.Sleep(time.Second)

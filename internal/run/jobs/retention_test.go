@@ -14,7 +14,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// keepFor sets the retention, and a long tick, since the test lasts for days.
+// keepFor sets the retention. The tick and the lease are long, since the tests last for days.
 func keepFor(d time.Duration) func(*vtest.Settings) {
 	return func(s *vtest.Settings) { s.Retention, s.Tick, s.Lease = d, 5*time.Minute, time.Hour }
 }
@@ -47,8 +47,8 @@ func TestRowsAreKeptForEver(t *testing.T) {
 	})
 }
 
-// Old rows are deleted a few at a time, at each tick. After a failure of the database, the job
-// tries again later.
+// One run of the job deletes only some of the old rows, and the next tick continues. After a
+// failure of the database, the job tries again later.
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(twoDays), func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "DeleteAged")
@@ -94,8 +94,9 @@ func (sp *scarcePartitions) say(until time.Time, err error) (asked int) {
 	return asked
 }
 
-// If there are too few partitions ahead, an alarm is logged repeatedly, but not at every tick. With
-// enough partitions the database is not asked at every tick.
+// If there are too few partitions ahead, or if EnsurePartitions fails, an alarm is logged
+// repeatedly, but not at every tick. With enough partitions the database is not asked at every
+// tick.
 func TestLittleRoomIsTold(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Tick = 5 * time.Second }, func(r *vtest.Rig) {
 		db := &scarcePartitions{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
@@ -131,7 +132,8 @@ func (l *lives) CountHours(_ context.Context, life, _ time.Duration, _ int) (int
 	return 0, nil
 }
 
-// An hour is counted only after the codes of every purpose have ended.
+// An hour is counted only after the codes of every purpose have ended: the job passes the longest
+// life of a code to CountHours.
 func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) {
 		p := s.Purposes["login"]

@@ -27,7 +27,8 @@ var (
 	labelName = regexp.MustCompile(`([a-z_]+)=`)
 )
 
-// labelsOfMetrics returns the labels of every metric, by name.
+// labelsOfMetrics returns the labels of every metric, by the metric's name. It fails the test if
+// package app does not call a method whose name begins with Register.
 func labelsOfMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	m, health := New(), func() []delivery.Health { return []delivery.Health{{Server: "app/one"}} }
@@ -68,7 +69,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	return all
 }
 
-// alertRule is one of docs/alerts.yaml.
+// alertRule is an alert rule of docs/alerts.yaml.
 type alertRule struct {
 	Alert, Expr         string
 	For                 string `yaml:",omitempty"`
@@ -119,16 +120,18 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 // values are the values of series, by name, in steps of 15 s, in the form that promtool reads.
 type values map[string]string
 
-// firing says when an alert fires. Nothing is wrong in the series until quiet. At fires the alert
-// fires; 0 means never. At ended the alert does not fire any more; 0 means that this is not tested.
+// firing says when an alert fires. The alert does not fire before quiet. At fires the alert fires;
+// if fires is 0, the test does not look after quiet. At ended the alert does not fire any more; if
+// ended is 0, this is not tested.
 type firing struct {
 	alert               string
 	quiet, fires, ended time.Duration
 	series              values
 }
 
-// Each alert is silent until the first event, and then fires for it. promtool runs the rules on
-// made-up series. Counters begin at 0, as the service makes them.
+// Each alert fires after the event that it is for, and not before. promtool runs the rules on
+// made-up series. Counters begin at 0, as the service makes them, so that the first event is an
+// increase.
 func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	const m, soon = time.Minute, 3 * time.Minute
 	const once, stays, up, down = "0+0x8 1+0x400", "0+0x400", "1+0x8 0+0x400", "0+0x8 0+3x400"

@@ -49,8 +49,8 @@ func TestRecentAPartThatHangs(t *testing.T) {
 	})
 }
 
-// A call ends by its own timeout, with any context of Get. A call that takes long is repeated
-// seldom.
+// A call goes on until its own timeout, even if the context of Get has ended. In this case Get does
+// not wait. A call that takes long is repeated seldom.
 func TestRecentTimeoutAndShare(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

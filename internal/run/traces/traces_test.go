@@ -41,7 +41,8 @@ func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	}
 }
 
-// No span contains a canary, even if other libraries are told to record more than here.
+// No span contains a canary, even if the libraries of Redis and Postgres are set to record more
+// than the service lets them.
 func TestSpansHaveNoCanary(t *testing.T) {
 	const canary = "ana.maria.canary@example.com"
 	traces, exported := exporting(t)
@@ -175,8 +176,8 @@ func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
 		fmt.Sprintf("00-%s-%s-01", whole.SpanContext.TraceID(), whole.SpanContext.SpanID()))
 }
 
-// Nothing is traced unless the standard variables name an exporter. A variable that can't be used
-// is reported without its value.
+// Nothing is traced unless the standard variables name an exporter or an endpoint. A variable that
+// can't be used is reported without its value.
 func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c"
 	for set, want := range map[string]string{
