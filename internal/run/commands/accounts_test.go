@@ -13,7 +13,7 @@ import (
 
 // The list has the accounts and tokens of the settings before those of the database. A command that
 // makes the database makes its keys too, since the service would otherwise find a database without
-// its keys. No other command needs the keys.
+// its keys.
 func TestTheListHasTheAccountsOfTheSettings(t *testing.T) {
 	const tokens = "admin: {tokens: [{id: ci, role: operator, sha256: " +
 		"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]}"

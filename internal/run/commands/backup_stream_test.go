@@ -24,7 +24,8 @@ import (
 
 const database = "SQLite format 3\x00"
 
-// archiveOf returns an archive with this head before each content.
+// archiveOf returns an archive with this head before each content, or with the head alone if there
+// is no content. The archive lacks the blocks of zeros at its end.
 func archiveOf(head *tar.Header, contents ...string) io.Reader {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
@@ -50,8 +51,8 @@ func sparse() io.Reader {
 }
 
 // An archive that a running service wrote can be restored as a whole service. An archive that was
-// cut or changed is refused, and leaves no file. A backup is not recorded if its reader went away
-// or if it was interrupted.
+// cut or changed is refused, and leaves no file but the lock. A backup is not recorded if its
+// reader went away or if it was interrupted.
 func TestBackupStream(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n").Start(1)

@@ -21,8 +21,9 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// A copy that is made while codes are sent is a complete database. After it is restored, it refuses
-// each recipient that was admitted before, for the same wait, and has no send too many.
+// A copy that is made while codes are sent is a complete database. A service on the restored copy
+// refuses the recipients that were admitted before the copy, and Ana for the same wait. The copy
+// has no send too many.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n").Start(1)

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// Each command that finds the SQLite file in use says what to do in its own case. So does a service
-// that does not wait for the file.
+// If a command or a second service finds the SQLite file in use, its error says what to do in its
+// own case.
 func TestCommandsBesideTheService(t *testing.T) {
 	cfg := config.Config{}
 	cfg.DataDir = t.TempDir()

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// A mail counts as delivered only after a 204. The address and the secret come from the flags or
-// from the settings.
+// PostBounce returns an error after any answer but 204. It drops a mail that is too large, without
+// an error. The address and the secret come from the flags or from the settings.
 func TestPostBounce(t *testing.T) {
 	var got []string
 	status := http.StatusNoContent

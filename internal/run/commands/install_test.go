@@ -71,9 +71,9 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// With oauth in the mail server's URL, init asks for the client at Microsoft. The settings can be
-// loaded, and the secret is in one file, which others can't read. In each form init mentions the
-// backup.
+// With oauth in the mail server's URL, init asks for the client at Microsoft. The settings name the
+// variable of the client's secret, and only one file has the secret. For systemd and for compose,
+// init mentions the backup.
 func TestInstallOAuth(t *testing.T) {
 	t.Parallel()
 	backup := map[string]string{

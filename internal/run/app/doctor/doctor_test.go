@@ -31,7 +31,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// dns is a table of DNS records. A name that is missing in the table does not exist.
+// dns is a table of DNS records, by type and name. A name that is missing in the table does not
+// exist. If a name has nil, the name servers do not answer for it.
 type dns map[string][]string
 
 func (d dns) answer(kind, name string) ([]string, error) {
@@ -138,7 +139,8 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": tls", "certificate") // its certificate is from an unknown authority
 }
 
-// The doctor gets a token, logs in, and says which registration is missing, without the secret.
+// The doctor gets a token and logs in. If this fails, the doctor says what is missing or wrong at
+// Microsoft, and prints neither the secret nor the token.
 func TestDoctorTriesOAuth(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
@@ -183,7 +185,7 @@ func TestDoctorTriesOAuth(t *testing.T) {
 	}
 }
 
-// The doctor tries each way to get a token.
+// The doctor also gets tokens with a Google service account, and from a command.
 func TestDoctorTriesEachKindOfToken(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
@@ -211,8 +213,8 @@ func TestDoctorTriesEachKindOfToken(t *testing.T) {
 }
 
 // The doctor posts a bounce mail to the running service with the secret of the settings. The
-// service records nothing of it. Each answer but 204 is a fault. It is no fault if the service does
-// not run.
+// service only counts the mail, as a mail of no send. An answer 401 or 404 is a fault, and so is a
+// lost secrets.yaml. It is no fault if the service does not run.
 func TestDoctorTriesBounceMails(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
@@ -249,8 +251,8 @@ func TestDoctorTriesProvidersOfMails(t *testing.T) {
 	examine(s, dns{}, 0, true, "✗ mail server: "+at.Host+": auth", "the key or the signature is refused")
 }
 
-// saidOfMail returns the doctor's lines about the senders and the mail server of a configuration,
-// with these DNS records.
+// saidOfMail returns the doctor's lines about the sender domains, the DKIM keys, and the PTR
+// records of a configuration, with these DNS records.
 func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	t.Helper()
 	var out strings.Builder
@@ -262,7 +264,7 @@ func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	return out.String()
 }
 
-// The doctor checks each domain that an app sends from.
+// The doctor checks each domain that the service or an app sends from, except localhost.
 func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 	t.Parallel()
 	said := saidOfMail(t, config.Config{
@@ -412,8 +414,9 @@ func TestDoctorReadsSenderRecordsAsReceiversDo(t *testing.T) {
 	}
 }
 
-// The doctor contacts only the configured servers and the DNS. It warns of a generated key, because
-// other machines could use the key through a proxy that adds no header.
+// The doctor says nothing about DKIM, PTR records and clocks if no mail server and no other server
+// is configured. It warns of a generated key, because other machines could use the key through a
+// proxy that adds no header.
 func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)

@@ -23,8 +23,8 @@ func embedded(t *testing.T) *apptest.Stack {
 	return s
 }
 
-// For each fault of the file, the doctor says what to do. Without a fault, it says that all is
-// well, also while the service runs.
+// If the file or its keys have a fault, the doctor says what to do. Without a fault, the doctor
+// says that all is well, even while the service runs.
 func TestDoctorLooksAtTheFile(t *testing.T) {
 	t.Parallel()
 	change := func(statement string) func(*apptest.Stack, string) {

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// A test message takes the same way as every message. The doctor names the server that accepted it,
-// or the reason of the refusal.
+// The doctor sends the test message through the configured mail server or carrier. It names the
+// server or carrier that accepted the message, or the reason of the refusal.
 func TestDoctorSendsATestMessage(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
