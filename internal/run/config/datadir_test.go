@@ -68,9 +68,10 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	}
 }
 
-// The file has the secrets in use and no others. An API key and a password are generated only in a
-// trial: on loopback, with the embedded database, no trusted proxy and no app's secret key. If no
-// secret is needed, the directory is not touched.
+// The file has the secrets that the service needs and no setting gives. An API key and a password
+// are generated only in a trial: on loopback, with the embedded database, and without a trusted
+// proxy. If an app has a secret key, no API key is generated. If no secret is needed, the directory
+// is not touched.
 func TestGeneratedSecrets(t *testing.T) {
 	const key, password, ring, index = "api_key ", "admin_password ", "secret_keys ", "index_key "
 	postgres := "SENDCODE_DATABASE_URL=postgres://h/d"
@@ -130,8 +131,9 @@ func TestGeneratedSecrets(t *testing.T) {
 	}
 }
 
-// If a variable is removed later, the service generates a password in its place. It generates no
-// new key, since a database may have been written with the old one.
+// If the variable of the password is removed later, the service generates a password. If the
+// variable of the keys is removed, the start fails: a new key is not generated, since a database
+// may have been written with the old one.
 func TestASecretThatIsGivenNoMore(t *testing.T) {
 	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_ADMIN_PASSWORD=a long enough password")
 	first, _ := filled(t, given)

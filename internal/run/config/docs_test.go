@@ -63,8 +63,8 @@ func yamlBlocks(t *testing.T, page string) []string {
 	return servertest.Blocks(t, read(t, "../../../docs/"+page+".md"), "yaml")
 }
 
-// documentedPolicies has the policies of docs/policies.md: what the page says about each, and the
-// rules of the policy.
+// documentedPolicies has an entry for each YAML block of docs/policies.md: what the heading above
+// the block contains, and the rules and limits in the block.
 var documentedPolicies = []struct{ says, rules string }{
 	{
 		"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",
@@ -79,8 +79,8 @@ var documentedPolicies = []struct{ says, rules string }{
 	{"Private", "; "},
 }
 
-// In docs/policies.md, each YAML block declares what its heading says, and a policy that a purpose
-// uses.
+// In docs/policies.md, each YAML block has the rules that its heading announces, and a purpose uses
+// each policy in the block.
 func TestThePageOfPolicies(t *testing.T) {
 	blocks := yamlBlocks(t, "policies")
 	page := read(t, "../../../docs/policies.md")

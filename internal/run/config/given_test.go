@@ -22,8 +22,8 @@ const (
 	goodSMTP  = "smtp://shop:pw-of-the-relay@mail.example.net:587"
 )
 
-// reachable has the settings without which the service does not start on an address that others can
-// reach.
+// reachable has settings with which the service starts on an address that others can reach. Not all
+// of them are necessary for this.
 var reachable = []string{
 	"SENDCODE_ADDR=0.0.0.0:8080", "SENDCODE_SECRET_KEYS=" + goodRing, "SENDCODE_INDEX_KEY=" + goodIndex,
 	"SENDCODE_API_KEY=" + goodKey, "SENDCODE_SMTP_URL=" + goodSMTP, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash,
@@ -49,7 +49,7 @@ func (f files) read(path string) ([]byte, error) {
 	return []byte(content), nil
 }
 
-// hiddenSecret is the secret in the file's variables and in the files of secrets.
+// hiddenSecret is the value of variables that settings name, and the content of /run/secret.
 const hiddenSecret = "a-hidden-secret-of-others"
 
 // loadYAML loads yaml as the file c.yaml. The settings can name the variables and the files in the

@@ -80,8 +80,8 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 	is(t, "beside the built-in one", own.PolicySet(time.Now()).Purposes["gift"].BuiltIn, false)
 }
 
-// If one limit counts many recipients, the default reserve is a fifth of it. With a limit of 1 or
-// 2, strangers may use all places.
+// If one limit counts many recipients, the default reserve is a fifth of it, and at least 1. With a
+// limit of 1 or 2 sends, there is no reserve, so strangers may use all places.
 func TestDefaultReserves(t *testing.T) {
 	const rules = `policies:
   default:
@@ -134,8 +134,8 @@ func TestScopesAreThoseOfRules(t *testing.T) {
 	is(t, "scopes", field.Tag.Get("oneof"), strings.Trim(fmt.Sprint(policy.RuleScopes), "[]"))
 }
 
-// A purpose that confirms addresses has a default title in every language, unless the file gives it
-// a title.
+// A purpose that confirms addresses has a default title in every language of the service, unless
+// the file gives the purpose a title.
 func TestTitles(t *testing.T) {
 	c := must(t,
 		"purposes: {confirm: {kind: confirm, code: {length: 8}}, own: {kind: confirm, code: {length: 8}, title: {zh: 用于开通}}, login: {}}")

@@ -66,7 +66,7 @@ func schemaOf(t *testing.T, of reflect.Type, tag reflect.StructTag) object {
 		s := object{"type": "integer"}
 		for i, text := range strings.Fields(tag.Get("range")) {
 			if n, err := strconv.Atoi(strings.TrimSuffix(text, ",")); err == nil {
-				s[[]string{"minimum", "maximum", "", "minimum"}[i]] = n // 1 100, or 0
+				s[[]string{"minimum", "maximum", "", "minimum"}[i]] = n // the range may be "1 100, or 0"
 			}
 		}
 		return s

@@ -38,7 +38,8 @@ func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 	}
 }
 
-// Text messages name the host of the page. If the host is not known, they name none.
+// Text messages name the host of the page only if there is a page, and its URL is https at the
+// default port.
 func TestPageHost(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"public_url: https://Codes.shop.example/":                   "codes.shop.example",

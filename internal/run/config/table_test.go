@@ -80,7 +80,7 @@ func printed(t *testing.T, keys []string, yaml string, environ []string) (lines 
 	return lines + fmt.Sprint("=: others reach it: ", !c.Loopback(), "\n")
 }
 
-// whatLoadSays returns a line for each mistake or warning.
+// whatLoadSays returns a line for each mistake or warning, or the line "ok".
 func whatLoadSays(yaml string, environ []string) (lines string) {
 	c, err := loadYAML(yaml, environ...)
 	for _, m := range mistakes(err) {
@@ -95,7 +95,7 @@ func whatLoadSays(yaml string, environ []string) (lines string) {
 	return lines
 }
 
-// The table can't contain files and values that are this long.
+// These files and values are too long for the table, or are not UTF-8.
 func TestLoadRefusesLongFilesAndValues(t *testing.T) {
 	long := "SENDCODE_DATA_DIR=" + strings.Repeat("x", document.MaxValueSize+1)
 	_, err := Load([]string{long}, nil)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pgx reads each accepted URL with the intended meaning. It has a parser of its own, with other
-// rules for the end of a password.
+// pgx reads each accepted URL with the intended meaning. The parser of pgx has other rules for the
+// end of a password than ours.
 func TestPostgresReadsTheSameURL(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		user, password := rapid.StringN(1, 12, -1).Draw(t, "user"), rapid.StringN(1, 12, -1).Draw(t, "password")
