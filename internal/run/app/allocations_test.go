@@ -18,13 +18,13 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// mostAllocations is how many allocations a send may make: those for the request, both gates, the
-// mail, its outcome and the answer. The connection, the mail server and the database don't count.
-// Raise it only for a reason that is worth the garbage collector's time at each send. Eight
-// allocations are for the deadline of all steps together, without which a proxy asks another
-// replica while this one still decides (docs/decisions/0013-admission.md). Seven are for the HMAC
-// in the Message-ID, without which a forged bounce would suppress a recipient. One is for the human
-// check that a send may have passed, and one for echo 4.16.4.
+// mostAllocations is how many allocations a send may make: those for the request, which the test
+// makes, both gates, the mail, its outcome and the answer. The connection, the mail server and the
+// database don't count. Raise it only for a reason that is worth the garbage collector's time at
+// each send. Eight allocations are for the deadline of all steps together, without which a proxy
+// asks another replica while this one still decides (docs/decisions/0013-admission.md). Seven are
+// for the HMAC in the Message-ID, without which a forged bounce would suppress a recipient. One is
+// for the human check that a send may have passed, and one for echo 4.16.4.
 const mostAllocations = 202
 
 // A send makes no more allocations than before, since each allocation costs time twice: when it is

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// A replica whose clock is wrong sends and checks as other replicas do, and /readyz reports that
-// its clock is wrong.
+// A replica whose clock is wrong sends codes that another replica approves. The /readyz of the
+// replica reports that its clock is wrong, and that of the other replica does not.
 func TestReplicasTellTheDatabasesTime(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

@@ -13,8 +13,8 @@ import (
 )
 
 // The details that a secret key gives stand in the mail, in the console, and in the proof, as text
-// and as a hash. Other details make another verification. A check by recipient checks the newest
-// one.
+// and as a hash. Other details make another verification. A check by recipient approves the code of
+// the newest verification.
 func TestDetailsOfACode(t *testing.T) {
 	t.Parallel()
 	apptest.OnEach(t, func(s *apptest.Stack) {

@@ -46,9 +46,9 @@ type forgery struct {
 	header     http.Header
 }
 
-// Every route refuses a forged request, with any credential and body. Such a request costs no more
-// than a short request and its own length; the cost is the number of allocated bytes. The test is
-// not parallel, since the allocations of other tests would count.
+// Every route but openRoutes refuses a forged request, with any credential and body. No route
+// allocates many more bytes for a long request than for a short one: at most 8 for each byte of the
+// request, and 64 KiB. The test is not parallel, since the allocations of other tests would count.
 func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	const token = "a-token-of-twenty-odd-characters"
@@ -57,7 +57,7 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	asked := 0
 	cost := func(method string, f forgery) (w *httptest.ResponseRecorder, cost uint64) {
 		r := httptest.NewRequest(method, f.path, strings.NewReader(f.body))
-		asked++ // each request has another network and account, so that no limit refuses it
+		asked++ // each request comes from another network, so that no limit refuses it
 		r.Host, r.RemoteAddr = "127.0.0.1", fmt.Sprintf("127.%d.%d.1:5000", asked/250, asked%250)
 		maps.Copy(r.Header, f.header)
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -73,8 +73,8 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return w, after.TotalAlloc - before.TotalAlloc
 	}
-	// try compares a long request with a short one. It fails unless the difference of their costs
-	// is at most the length, in one of five tries.
+	// try compares the costs of a long request and a short one. It fails if the long one costs too
+	// much in all five tries.
 	try := func(what, method string, refused func(*httptest.ResponseRecorder) bool, of func(text string) forgery) {
 		t.Helper()
 		var short, got uint64

@@ -17,10 +17,10 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Whatever a client without a key sends, and even if it reads no answer, each of its connections
-// holds less than a tenth of a MB of this process. That is the sum of the heap and the stacks after
-// a collection. It includes the test's own ends of the connections. The nightly test tries all
-// kinds of connections, and 1,000 of each.
+// Whatever a client without a key sends, and even if it reads no answer, its connections hold at
+// most a tenth of a MiB of this process each, on average. That is the sum of the heap and the
+// stacks after a collection. It includes the test's own ends of the connections. The nightly test
+// tries all kinds of connections, and 1,000 of each.
 func TestConnectionsOfStrangersHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	a, rest := startForStrangers(t)

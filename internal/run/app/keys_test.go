@@ -62,8 +62,8 @@ func (k *keyed) writes(week, ring string) string {
 	return id
 }
 
-// looks runs the check until it has read all rows. It fails the test unless /readyz then answers
-// with want.
+// looks runs the check until it has read all rows. It fails the test unless the check then reports
+// want: the missing keys, the word of another reason, or "" if nothing is wrong.
 func (k *keyed) looks(c *keyCheck, want string) {
 	k.Helper()
 	for again := true; again; {
@@ -147,7 +147,8 @@ func TestAKeyBecomesKnown(t *testing.T) {
 	k.looks(c, "k3")
 }
 
-// A process becomes unready if another database has replaced its own.
+// A process becomes unready if the database has been written with other keys, for example because
+// another database has replaced its own.
 func TestADatabaseOfOtherKeysAppears(t *testing.T) {
 	k := newKeyed(t)
 	k.looks(k.process(k1, "i"), "")

@@ -11,7 +11,7 @@ import (
 )
 
 // The price of a text message depends on its segments. Ours take one segment in every language,
-// even with a long name of an app or a site and the longest code.
+// even with the longest code and a name of 24 letters, or with the name of a site.
 func TestTextMessagesTakeOneSegment(t *testing.T) {
 	r, err := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
 	servertest.OK(t, err)

@@ -93,8 +93,8 @@ func TestServeProfiles(t *testing.T) {
 	}
 }
 
-// A send is traced from the request, in the caller's trace, to the mail server. A stop exports the
-// remaining spans. Package traces tests the attributes of spans.
+// A send is traced from the request, which is in the caller's trace, to the attempt that offers the
+// mail. A stop exports the remaining spans. Package traces tests the attributes of spans.
 func TestTracesOfASend(t *testing.T) {
 	var raw servertest.Text
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&raw, r.Body) }))

@@ -60,8 +60,9 @@ func TestTheIDOfThePagesKey(t *testing.T) {
 	}
 }
 
-// An app with a page has a key for its page, which allows what the page offers. On this machine all
-// apps have a page. Otherwise only apps that send people to the page have one.
+// An app with a page has a key for its page, which allows what the page offers. If only this
+// machine reaches the service, all apps have a page. Otherwise only the app of the page and apps
+// with return URLs have one.
 func TestWhichAppsHaveAPage(t *testing.T) {
 	const apps = "apps: [{name: shop, return_urls: ['https://shop.example/'], page_purposes: [gift]}, {name: gym}]\npurposes: {gift: {}}\n"
 	has := func(cfg config.Config, want string) {
@@ -122,8 +123,8 @@ func TestPrefixWatch(t *testing.T) {
 	}
 }
 
-// A secret key is generated only on loopback. With it there is a public key for pages on this
-// machine, which stays the same at each start.
+// With a generated secret key there is a public key for pages on this machine. It follows from the
+// secret key, so it stays the same at each start.
 func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 	public := func(dir string, environ ...string) api.Keys {
 		t.Helper()

@@ -40,7 +40,7 @@ type refusal struct {
 	sms     bool              // the row is about text messages, otherwise about mails
 	key     string            // Idempotency-Key of the honest callers
 	waits   time.Duration     // how long honest callers wait for their message
-	free    bool              // a secret key without trust: known is not refused either
+	free    bool              // a secret key without trust: known is not refused
 	tick    time.Duration     // time between two runs of a job; 0: ten minutes
 	apart   bool              // each honest caller is tried in a separate world, since the first uses up the remaining places
 	exhaust func(w *world)    // strangers use up what they can; nil: see test
@@ -302,7 +302,7 @@ var whatRefuses = []refusal{
 				w.MailServer.Answer(vtest.NoMailbox)
 				w.send(nth(n), w.other(n), "")
 			}
-			for range 5 { // now the limit refuses them
+			for range 5 { // the mail server refuses the honest callers' mails
 				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
 			}
 		},
@@ -373,7 +373,7 @@ func spendCap(scope string, shared bool) refusal {
 	}
 }
 
-// Answers with a 503 have one of these texts.
+// These are texts of answers with a 503.
 const (
 	bodies     = "Too many large bodies are being read. Nothing was done."
 	overloaded = "More requests came than can be served in time."
@@ -403,8 +403,8 @@ var ofTheRequest = []string{
 }
 
 // cause tries a row. Strangers use up what they can. Then each honest caller asks. Last, a secret
-// key asks for a stranger, and must be refused as strangers are. cause returns the number of
-// requests that the strangers spent.
+// key asks for a stranger, and must be refused as strangers are, unless the row is free. cause
+// returns the number of requests that the strangers spent.
 func (r refusal) cause(t *testing.T) (spent int) {
 	wants := []bool{r.secret, r.known, r.others, r.abroad, !r.free}
 	callers := append(slices.Clone(honest), trusted)

@@ -86,7 +86,8 @@ func appsOfTests() string {
 }
 
 // inWorld runs the test of a row in a new world, in which both apps know a browser. No rule counts
-// the earlier sends of that browser, except in a roomy policy if the row has a tick.
+// the earlier sends of that browser, unless the row has a tick: then inWorld does not wait until
+// the sends are old, and the row needs a roomy policy.
 func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	t.Helper()
 	cfg := loadConfig(t, appsOfTests()+row.file, "CARRIER_TOKEN=token")
@@ -120,7 +121,8 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	})
 }
 
-// pricedCarriers puts the carriers and the spend caps of the file in front of the rig's carrier.
+// pricedCarriers returns the rig's carrier with the prices of the file's only carrier and the spend
+// caps of the file.
 func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
 	var caps []outbox.SpendCap
 	for _, c := range cfg.SMS.Spend {
@@ -131,7 +133,8 @@ func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
 		sms.CarriersOptions{Reserve: outbox.NewBudget(r.Store, caps, slog.New(slog.DiscardHandler), func(string) {}).Reserve})
 }
 
-// rigCarrier is the rig's carrier, but it has no route to numbers that end with noRoute.
+// rigCarrier is the rig's carrier, but it has no route to numbers that end with noRoute, except
+// vtest.Mobile.
 type rigCarrier struct{ *vtest.Carrier }
 
 const noRoute = "9"
@@ -250,7 +253,8 @@ func (w *world) newestCode(to string) (newest string) {
 }
 
 // refusedBy says why a send was refused: the problem, and the scope of the rule or the reason of
-// the failure. It returns "" if the mail server or the carrier accepted the message.
+// the failure. It returns "" if the mail server or the carrier accepted the message, and the send's
+// status if the message still waits.
 func (w *world) refusedBy(a reply) string {
 	w.Helper()
 	switch slug := a.slug(); {
@@ -348,8 +352,8 @@ func (w *world) spend(ask func(w *world, n int) reply) {
 	w.Fatalf("strangers are never refused by %s", w.row.by)
 }
 
-// guess enters n wrong codes, for verifications that a stranger began for an address. It returns
-// how many codes were compared.
+// guess enters up to n wrong codes, for verifications that c begins for an address. It stops at the
+// first refusal, and returns how many codes were compared.
 func (w *world) guess(c caller, to string, n int) (compared int) {
 	w.Helper()
 	for compared < n {

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// The log mentions each code of a carrier once, and no code that is about the recipient or the
-// text.
+// The log mentions each code of a temporary failure once for each carrier, and no code of other
+// failures. It mentions at most maxLoggedCarrierCodes codes.
 func TestCodesOfCarriersAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	logCode := newCarrierCodeLogger(slog.New(slog.NewTextHandler(&log, nil)))

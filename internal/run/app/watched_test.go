@@ -63,7 +63,7 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 	}
 }
 
-// The watch notices when Kubernetes changes the target of a symbolic link.
+// After Kubernetes has changed the target of a symbolic link, readRegularFile reads the new file.
 func TestATurnedLinkIsSeen(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const name = "sendcode.yaml"

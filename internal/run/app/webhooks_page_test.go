@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The Go code in docs/webhooks.md equals that of the tests' receiver. The receiver refuses events
-// that are not signed for it.
+// The Go code in docs/webhooks.md equals that of the tests' receiver. Its function Verify refuses
+// events that are old or not signed with the receiver's secret.
 func TestThePageOfWebhooksShowsThisReceiver(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/webhooks.md")

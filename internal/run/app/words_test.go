@@ -10,7 +10,7 @@ import (
 )
 
 // conditions are the conditions that /readyz, the console's status line, the alerts, the log and
-// the runbooks mention. Each has its words in all these places.
+// the runbooks mention. The places that mention a condition use the same words.
 var conditions = []struct {
 	words   []string // the words of /readyz and of the status line, which has the same sentences
 	state   string   // the state of the part in the status line; empty: the line has no such part
