@@ -117,8 +117,8 @@ const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest
 	|| e.matches(".sends :is(td, th)") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches(".sends:not(.now) td.why") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
-// By keyboard, an operator goes from "where is my code?" to the audit entry: the operator finds the
-// refused send by its recipient, copies the reply, resets the quota, and sees the entry.
+// An operator goes from "where is my code?" to the audit entry: the operator finds the refused send
+// by its recipient, copies the reply, resets the quota, and sees the entry.
 func resetsAQuota(t *testing.T, browser chromium) {
 	r := newRig(t)
 	row := busy(r)

@@ -28,11 +28,11 @@ func TestOtherSitesCannotPost(t *testing.T) {
 	for _, origin := range []string{"https://evil.example", "http://console.example.evil.example", "null"} {
 		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", "", "Origin", origin), http.StatusForbidden)
 	}
-	// no browser leaves out both headers
+	// a current browser sends at least one of the two headers
 	want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", ""), http.StatusForbidden)
 	// a link from another site only reads
 	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK)
-	// browsers before 2023 send Origin alone
+	// some browsers before 2023 send Origin alone
 	for _, site := range []string{"", "same-origin"} {
 		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", site, "Origin", "https://console.example"), http.StatusSeeOther)
 	}

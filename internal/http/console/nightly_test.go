@@ -35,7 +35,7 @@ func TestAllInABrowser(t *testing.T) {
 	})
 }
 
-// Every page fits into every width, axe-core finds no problem on it, and the content security
+// Every page fits into three widths, axe-core finds no problem on it, and the content security
 // policy blocks nothing on it.
 func everyPageFits(t *testing.T, browser chromium) {
 	r, _ := besideProvider(t)
@@ -91,7 +91,7 @@ func fitsWhileBroken(t *testing.T, browser chromium) {
 	w.quietAt("status of 503")
 }
 
-// Everything on the list can be reached by Tab.
+// The controls and the rows of the list can be reached by Tab.
 func reachesTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	busy(r)

@@ -25,7 +25,7 @@ import (
 // longDomain has a first label of 62 characters, which is nearly the longest label of a domain.
 var longDomain = strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
 
-// busy fills the database with one row of each kind. It returns the last one, a refusal.
+// busy fills the database with rows of several states. It returns the last row, a refusal.
 func busy(r *rig) (refusedRow store.SendOrRefusal) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)

@@ -228,8 +228,8 @@ func TestSearchReadsReferences(t *testing.T) {
 }
 
 // The ID of a request leads to its sends, in any form, unless it is also a recipient, a send's ID
-// or a reference. If the service made the ID, it contains its time; any other ID is searched in the
-// last day.
+// or a reference. An ID that the service made contains the time of the request. Any other ID is
+// searched in the last day.
 func TestSearchByRequest(t *testing.T) {
 	r := newRig(t)
 	made, other := r.id(), uuid.NewString()

@@ -55,7 +55,7 @@ func failedAs(reason, code string, counts bool, more ...change) change {
 	}).and(more)
 }
 
-// waiting returns a send without an outcome: it is queued or being sent.
+// waiting returns a change to a send without an outcome, which is queued or being sent.
 func waiting(status store.Status, reason, code string, more ...change) change {
 	return change(func(s *store.SendOrRefusal, _ *store.Verification) {
 		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = status, time.Time{}, reason, code
@@ -80,7 +80,7 @@ var (
 	anHourOn   = consoletest.Start.Add(time.Hour)
 )
 
-// Each of these functions changes the state of a code.
+// These functions change the state of a code or of its send.
 func approved(_ *store.SendOrRefusal, v *store.Verification) {
 	v.ApprovedAt = consoletest.Start.Add(70 * time.Second)
 	checked(v, 2)

@@ -15,7 +15,7 @@ type verdictTest struct {
 	what, next, reply keys // reply is empty if no person can be replied to
 }
 
-// verdictTests returns the tests of Judge. Each branch of a verdict has one.
+// verdictTests returns the tests of Judge. Each text of verdicts occurs in one of them.
 func verdictTests() []verdictTest {
 	all := []verdictTest{
 		{told("sent", accepted),
