@@ -156,7 +156,7 @@ func returning(t *testing.T, w *pagetest.World) (in string) {
 	return in
 }
 
-// aReturnByItself tests that the browser returns to the app one second after the right code. When
+// aReturnByItself tests that the browser returns to the app by itself after the right code. When
 // the person then goes back to the page, the browser stays there.
 func aReturnByItself(t *testing.T, browser context.Context) {
 	w := accepting(t)

@@ -69,8 +69,8 @@ func without(features []string, how rune) string {
 })()`, strings.Join(features, " "), string(how))
 }
 
-// browsersThatLack tests a browser in which all features that may fail in one way fail in it, for
-// each way. The person still gets a proof.
+// browsersThatLack tests, for each way of failing, a browser in which all features that may fail in
+// this way do so. The person still gets a proof.
 func browsersThatLack(t *testing.T, browser context.Context) {
 	for _, how := range "atno" {
 		var features []string

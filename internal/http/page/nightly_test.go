@@ -60,8 +60,8 @@ func TestAllInABrowser(t *testing.T) {
 	}
 }
 
-// The cards are also tested in the other browsers: in both colours, at both widths, in a language
-// of each direction.
+// The cards are also tested in the other browsers: in English at 320 px in dark colours, and in
+// Arabic at 1280 px in light colours.
 func TestEveryCardInOtherBrowsers(t *testing.T) {
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
 	servertest.OK(t, err)
@@ -151,7 +151,7 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	}
 }
 
-// mailedCodes finds a code by each token but "none".
+// mailedCodes finds a code for every token except "none".
 type mailedCodes struct{}
 
 func (mailedCodes) MailedCode(_ context.Context, token string) (v store.Verification, err error) {
@@ -172,7 +172,8 @@ func (c mailedCodes) ReportNotMe(ctx context.Context, token string) (store.Verif
 }
 
 // everyOtherPage tests the pages other than the one on which people request codes: the dev mailbox,
-// a page that explains a problem, the pages behind a mail's link, and the specification.
+// a page that explains a problem, the pages behind a mail's link, and the specification with a
+// document.
 func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	w := world(t)
 	b := open(t, browser, w, browsertest.Look{})
@@ -212,7 +213,7 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 }
 
 // oneAccentColoursAWidget tests that no element keeps the default colour, and that text in the
-// accent and on the accent is readable, for any accent.
+// accent and on the accent is readable, with a light and with a dark accent.
 func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	for _, accent := range []string{"#ffd500", "#111"} {
 		look := browsertest.Look{Width: 1280, Height: 900, Lang: "en"}

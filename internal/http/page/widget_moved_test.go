@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// moves has the ways in which a host moves an element: between two places, or with its form.
+// moves has ways in which a host may move an element: between two places, or with its form.
 var moves = map[string]string{
 	"appended": `other().append(el)`, "moved": `other().moveBefore(el, null)`,
 	"replaced": `other().replaceChildren(el)`, "taken out and put back": `el.remove(), await rest(50), other().append(el)`,

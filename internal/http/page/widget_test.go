@@ -163,7 +163,7 @@ func severalWidgets(t *testing.T, browser context.Context) {
 }
 
 // aWidgetKeepsTokens tests that the widget stores the tokens of right codes, at most five, newest
-// first, until the page makes it forget them. Without storage it keeps none.
+// first, until the person makes it forget them. Without storage it keeps none.
 func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(""), "")

@@ -1,4 +1,4 @@
-// Package pagetest brings the page and the widget into each of their states. It runs the real use
+// Package pagetest brings the page and the widget into many of their states. It runs the real use
 // cases, with the database and the limiter in memory, on a clock that a test moves. The test also
 // decides the outcome of each message. The browser tests and tools/screenshots use the package.
 package pagetest
@@ -172,7 +172,7 @@ func (c *Codes) SetDown(down bool) {
 	}
 }
 
-// LockOut makes later sends and checks fail, as after too many wrong codes.
+// LockOut makes the service refuse later sends and checks, as after too many wrong codes.
 func (c *Codes) LockOut() { c.change(func() { c.locked = true }) }
 
 // Sends returns the number of admitted sends.

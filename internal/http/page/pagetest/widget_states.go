@@ -23,7 +23,7 @@ type WidgetState struct {
 	Barred bool   // the site may not use the service
 }
 
-// WidgetStates lists every state of the widget.
+// WidgetStates lists the states of the widget that browser tests and screenshots show.
 func WidgetStates() []WidgetState {
 	arrives := immediately(store.Sent)
 	return []WidgetState{

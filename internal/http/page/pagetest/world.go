@@ -184,7 +184,7 @@ func (w *World) Close() {
 	_ = w.Codes.db.Close()
 }
 
-// Advance moves the server's clock forward by d.
+// Advance moves the server's clock forward by d or, if d is negative, back.
 func (w *World) Advance(d time.Duration) {
 	w.clock.mu.Lock()
 	defer w.clock.mu.Unlock()
