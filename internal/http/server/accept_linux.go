@@ -18,8 +18,8 @@ var endAcceptingTimeout = time.Second
 //
 // Closing the port at once would reset these connections. A proxy that does not request /readyz,
 // such as nginx, may have sent a request on such a connection and would answer 502. Refusing a
-// later connection is harmless, because the proxy then tries another replica. A handshake that has
-// not ended is still reset.
+// later connection does less harm, because the proxy can then try another replica. A handshake that
+// has not ended is still reset.
 //
 // An InheritedListener stays open, and its connections wait for the next process. EndAccepting
 // returns true if later calls of Accept fail.

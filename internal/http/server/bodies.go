@@ -16,14 +16,15 @@ import (
 // when the body is complete. So without a bound, any client could fill the memory: it would open
 // many connections and send most of a large body on each.
 const (
-	uncountedBody    = 4 << 10 // the beginning of each body is not counted: requests for codes are shorter
+	uncountedBody    = 4 << 10 // the beginning of each body is not counted: requests for codes are usually shorter
 	maxBodies        = 8 << 20 // the most counted bytes of all bodies in this process
 	maxNetworkBodies = maxBodies / 2
 )
 
-// bodyMemory bounds the bytes of bodies in a process's memory. The bytes of a body count from when
-// they are read until the request is answered. The bodies of one network, a /24 or /48, may use
-// half of the bytes. bodyMemory is safe for concurrent use.
+// bodyMemory bounds the bytes of bodies in a process's memory. The bytes of a body, except the
+// first uncountedBody bytes, count from when they are read until the request is answered. The
+// bodies of one network, a /24 or /48, may use half of the bytes. bodyMemory is safe for concurrent
+// use.
 type bodyMemory struct {
 	logger *slog.Logger
 

@@ -8,8 +8,8 @@ import (
 
 const (
 	// maxHeadFields is how many fields the head of a request may have: header lines, and names in
-	// the query. A parsed field takes about 100 bytes beside its text, so maxHeaderBytes alone does
-	// not bound the memory.
+	// the query. A parsed field takes about 100 bytes besides its text, so maxHeaderBytes alone
+	// does not bound the memory.
 	maxHeadFields = 128
 	// maxHeadElements is how many elements the lists in header lines may have together: cookies,
 	// ranges, names of a trailer. A parsed element takes up to 40 bytes.

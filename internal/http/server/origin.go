@@ -14,9 +14,9 @@ var ErrOtherOrigin = errors.New("server: the request came from another site, or 
 
 // RequireSameOrigin is middleware for requests that may change something, so it lets GET, HEAD and
 // OPTIONS pass. For other methods, it returns ErrOtherOrigin, which is a 403, if another site made
-// the browser send the request, or if the request has neither Origin nor Sec-Fetch-Site. Browsers
-// send Origin with every post, and since 2023 also Sec-Fetch-Site. A request with a bearer token
-// needs no such header, since no other site can make a browser add the token.
+// the browser send the request, or if the request has neither Origin nor Sec-Fetch-Site. Current
+// browsers send Origin with every post and, over https, also Sec-Fetch-Site. A request with a
+// bearer token needs no such header, since no other site can make a browser add the token.
 func RequireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
