@@ -162,7 +162,8 @@ func TestAProviderThatHangsUp(t *testing.T) {
 	})
 }
 
-// The answer to any mail is 204, or 503 if a repeated request may succeed in recording the mail.
+// The answer to an authentic mail is 204, or 503 if a repeated request may succeed in recording the
+// mail.
 func TestPostedMails(t *testing.T) {
 	x := providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeDSN, Secrets: [][]byte{[]byte(right)}}, nil, nil, nil)
 	for _, c := range []struct {

@@ -237,8 +237,8 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	})
 }
 
-// A browser on another network that sends the Idempotency-Key of the first browser does not get the
-// ID of that browser's verification, unless the key has 128 random bits.
+// A browser at another IPv4 address or in another /64 that sends the Idempotency-Key of the first
+// browser does not get the ID of that browser's verification, unless the key has 128 random bits.
 func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 	for _, c := range []struct {
 		name, key, from, other string

@@ -18,8 +18,8 @@ import (
 func TestCheckWithoutIDAndSession(t *testing.T) {
 	const atHome, elsewhere = "203.0.113.9", "198.51.100.7"
 	for name, c := range map[string]struct {
-		request string // members of the person's request beside the recipient
-		check   string // members of the person's check beside recipient and code
+		request string // members of the person's request besides the recipient
+		check   string // members of the person's check besides recipient and code
 		attack  []string
 		found   bool
 	}{
