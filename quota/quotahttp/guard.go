@@ -63,11 +63,11 @@ type Config struct {
 // Record only counts. It can wrap a whole router if Config.Resource is set; otherwise all requests
 // to that router are one resource, because the route's pattern isn't known yet.
 //
-// After a decision, every response has RateLimit-Policy and RateLimit. A refused request never
-// reaches the handler: it gets 429 with Retry-After and application/problem+json, and counts for no
-// rule. What Take and Record let through counts, whatever the handler answers. If two Guards wrap a
-// route, only the inner one's headers are left, so use one Guard with the rules of both. Safe for
-// concurrent use.
+// After a decision, every response has RateLimit-Policy and RateLimit, unless no rule is public. A
+// refused request never reaches the handler: it gets 429 with Retry-After and
+// application/problem+json, and counts for no rule. What Take and Record let through counts,
+// whatever the handler answers. If two Guards wrap a route, only the inner one's headers are left,
+// so use one Guard with the rules of both. Safe for concurrent use.
 type Guard struct {
 	c    Config
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event

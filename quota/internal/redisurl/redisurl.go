@@ -17,9 +17,9 @@ import (
 // CallBudget is the default of quota.Redis.Budget.
 const CallBudget = 2 * time.Second
 
-// defaults keep a call within CallBudget, unless the URL sets other values: each dial, read, write
-// and wait for a pooled connection ends within a second. Where connections are refused, a call
-// fails within 0.2 s.
+// defaults bound each dial, read, write and wait for a pooled connection to a second, unless the
+// URL sets other values. A context, such as that of quota.Redis with its Budget, must bound the
+// whole call. Where connections are refused, a call fails within 0.2 s.
 var defaults = map[string]string{
 	"dial_timeout": "1s", "read_timeout": "1s", "write_timeout": "1s",
 	"pool_timeout": "1s", "min_retry_backoff": "10ms", "max_retry_backoff": "100ms",
