@@ -60,10 +60,9 @@ var mailPrograms = []mailProgram{
 	},
 }
 
-// In each mail program, light and dark, narrow and wide, a mail fits its window, begins at the side
-// where its language begins, and hides its preheader. Each text contrasts enough with its
-// background. At most two rows of text stand above the code, or three in a narrow window if the
-// mail has details.
+// In each mail program, light and dark, narrow and wide, a mail is not wider than its window and
+// hides its preheader. Each text contrasts enough with its background. At most two rows of text
+// stand above the code, or three in a narrow window if the mail has details.
 func TestMailPrograms(t *testing.T) {
 	tab := browsertest.Chromium(t).Open(t, browsertest.Look{Width: 600, Height: 800})
 	r := renderer(t)

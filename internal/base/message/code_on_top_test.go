@@ -12,8 +12,9 @@ import (
 // wrap.
 const maxColumns = 80
 
-// In every language and with every setting, no part of a mail has more than two lines before the
-// code. If there are details, they are one of these lines. The warning comes after the code, once.
+// In every language and with every setting, the text part and the HTML part of a mail have one or
+// two lines before the code, even with details. The warning and the reference come after the code,
+// and the warning comes once.
 func TestTheCodeStandsOnTop(t *testing.T) {
 	r := renderer(t)
 	r.Site = "codes.example"

@@ -102,7 +102,7 @@ func NewMailRenderer(builtin fs.FS, overrides ...fs.FS) (*MailRenderer, error) {
 func (r *MailRenderer) Languages(app string) []string { return r.forApp(app, r).locales.All() }
 
 // PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's
-// mails. If no tag of the list fits, PreferredLocale returns the first tag. If the list is invalid,
+// mails. If no tag of the list fits, PreferredLocale returns the first tag. If the list has no tag,
 // PreferredLocale returns "". A mail for this tag alone has the same language as a mail for the
 // whole list.
 func (r *MailRenderer) PreferredLocale(app, list string) string {

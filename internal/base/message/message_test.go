@@ -196,8 +196,8 @@ func TestEveryMail(t *testing.T) {
 	}
 }
 
-// In a private mail, just enough words come before the code to keep it out of a preview. In the
-// HTML part, these words are hidden except in the first line.
+// In a private mail, just enough words come before the code to keep it out of a preview. The HTML
+// part begins with hidden words, which do not contain the code.
 func TestPrivateMailsHideTheCodeFromPreviews(t *testing.T) {
 	r := renderer(t)
 	for _, locale := range r.locales.All() {
@@ -279,9 +279,9 @@ var (
 	word = regexp.MustCompile(`[\p{L}\p{N}]+`)
 )
 
-// wordsBefore counts the words before the code, with two Chinese characters as one word. For an app
-// whose name is one word, at most 15 words may precede the code. A private mail may have more,
-// since its warning there keeps the code out of previews.
+// wordsBefore counts the words before the code, with two Chinese characters as one word. At most 15
+// words may precede the code, and one more for each further word in the name of the app. A private
+// mail may have more, since its warning there keeps the code out of previews.
 func wordsBefore(text, code string) int {
 	before, _, _ := strings.Cut(text, code)
 	return len(word.FindAllString(han.ReplaceAllString(before, " "), -1)) + (len(han.FindAllString(before, -1))+1)/2

@@ -156,7 +156,7 @@ var dottedNamePattern = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM
 
 var withoutVariationSelectors = runes.Remove(runes.In(unicode.Variation_Selector))
 
-// Mail programs make a link of any text that begins with a linkMark.
+// Mail programs make a link of a text that has one of these marks.
 var linkMarks = []string{"://", "www.", "mailto:"}
 
 // linkIn returns the part of a text that a mail program might show as a link: one of linkMarks, or

@@ -97,8 +97,8 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestNewFindsEveryFault compares NewMailRenderer's errors about the files in testdata/faults.txt
-// with the errors there. Each fault is reported once.
+// TestNewFindsEveryFault compares the errors of NewMailRenderer and NewTextRenderer about the files
+// in testdata/faults.txt with the errors there. Each fault is reported once.
 func TestNewFindsEveryFault(t *testing.T) {
 	expand := strings.NewReplacer("«bad byte»", "\xff", "«200 blanks»", strings.Repeat("\u200b\u00a0", 200),
 		"«100 blanks»", strings.Repeat("&#847;&zwnj;&nbsp;", 100),

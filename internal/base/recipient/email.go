@@ -54,7 +54,8 @@ func parseEmail(raw string) (recipientData, error) {
 
 // These characters are often copied together with an address or a number, from sentences, lists,
 // tables and code. An address may begin with a character of copiedAround, so TrimPasted removes
-// those characters only in pairs. It removes listMarks only before a blank.
+// such a character at the beginning only together with its pair at the end. It removes listMarks
+// only before a blank.
 const (
 	copiedAfter  = ",;:.!?)]}\"'`*_|~-–—”’“»›」』》】〉）］，；：。！？、،؛؟"
 	copiedBefore = ",;:)(][|“”„‘‚«»‹›「『《【〈（［，；：、،؛"

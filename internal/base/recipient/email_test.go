@@ -98,8 +98,8 @@ func TestParseEmailRefuses(t *testing.T) {
 			"ana@example.com\nBcc: b@example.com", "ana\r@example.com", "ana\x00@example.com", "ana\x7f@example.com",
 			"ana\u0085@example.com", "ana@example\u2028.com",
 		},
-		// These are a bidi override, zero-width space and joiner, soft hyphen, byte order mark,
-		// variation selector, Hangul filler, and tag character.
+		// These are a bidi override, zero-width space and joiner, soft hyphen, variation selector,
+		// Hangul filler, and tag character.
 		"invisible_character": {
 			"ana\u202emoc@example.com", "ana\u200b@example.com", "a\u200dna@example.com", "ana@exam\u200bple.com",
 			"ana@exam\u00adple.com", "ana\ufe0f@example.com", "ana\u3164@example.com", "ana\U000e0041@example.com",
@@ -203,9 +203,9 @@ func FuzzParseIn(f *testing.F) {
 	})
 }
 
-// checkParsed checks that the text for a carrier is short, one line and one recipient, and that its
-// mask hides enough. Parsing the printed form, or other letter case, must not lead to another
-// recipient.
+// checkParsed checks that the parsed address or number is short, one line and one recipient, and
+// that its mask hides enough. Parsing the address again, or in capital letters, must not lead to
+// another recipient.
 func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 	t.Helper()
 	if err != nil {
@@ -248,7 +248,7 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 	}
 }
 
-// quotes matches a local part in quotes that has dots in odd places.
+// quotes matches a local part in quotes.
 var quotes = regexp.MustCompile(`^"([^"]+)"@`)
 
 // forbidden does not use the package's own tests of characters, so that it can't share their

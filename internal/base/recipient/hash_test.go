@@ -233,8 +233,8 @@ func TestRecipientNeverLeaks(t *testing.T) {
 	}
 }
 
-// A recipient always has the same tag, and other recipients have other tags. The tag of a forgotten
-// recipient says nothing.
+// A recipient always has the same tag, in any letter case, and another recipient has another tag
+// here. The zero Hash has no tag.
 func TestTag(t *testing.T) {
 	tag := func(address string) string { return mustParse(t, Email, address).Hash(testKey).Tag() }
 	one := tag("ben@example.com")

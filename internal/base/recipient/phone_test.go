@@ -172,7 +172,8 @@ func TestParseInACountry(t *testing.T) {
 	}
 }
 
-// Every country that can be chosen is known, and its example is a number of that country.
+// Every country that can be chosen is known. Its example, if it has one, is a number with its
+// country code.
 func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 	countries := Countries()
 	if len(countries) < 200 || !slices.IsSorted(countries) {

@@ -4,7 +4,7 @@
 // always printed in masked form. Quota and database use its Hash; the address serves only to
 // encrypt it and to send to it. The package imports nothing of this module. email.go, with
 // domain.go, and phone.go parse; hash.go says which spellings are one mailbox; suggest.go corrects
-// typos; plan.go and read.go are for pages.
+// typos; plan.go is for pages; read.go helps to find recipients in other texts.
 package recipient
 
 import (

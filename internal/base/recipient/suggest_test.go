@@ -29,8 +29,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// These are real domains near a well-known one. If they were doubted, people's mail would go to
-// strangers.
+// For these domains and texts there is no suggestion. Many are real domains near a well-known one:
+// if they were doubted, people's mail would go to strangers.
 func TestSuggestLeavesRealDomainsAlone(t *testing.T) {
 	real := []string{
 		"mail.com", "email.com", "ymail.com", "googlemail.com", "hotmail.de", "hotmail.ca", "hotmail.cl", "hotmail.it",

@@ -1,12 +1,13 @@
 // Package texts holds the texts of the page, the widget and the console. Each language has one
 // file, such as en.json. A file has sections, and a section maps keys to texts. "{name}" in a text
 // is replaced by a value. A text about {n} things has a form for each CLDR plural category of its
-// language: ".one" and ".other" in English, six in Arabic.
+// language: ".one" and ".other" in English, six in Arabic. In the section of the console, such a
+// text has the two forms of English in each language.
 //
-// Each file has the sections of the page, the widget and the replies. Without a section of the
-// console, the console is not offered in the language. Each file but en.json has a section with the
-// texts of the API's problems, whose English texts are in package server. Package templates has the
-// texts of mails and text messages.
+// Each file has the sections page and phone, whose texts the page and the widget show, and a
+// section of replies to persons. Without a section of the console, the console is not offered in
+// the language. Each file but en.json has a section with the texts of the API's problems, whose
+// English texts are in package server. Package templates has the texts of mails and text messages.
 //
 // Tests that need a language without a file use Sumerian, sux.
 package texts
@@ -42,7 +43,7 @@ const (
 	PageSection    = "page"
 	PhoneSection   = "phone" // texts that replace those of the page for text messages
 	consoleSection = "console"
-	repliesSection = "replies" // sentences with which the console answers the person whose code it is, by cause
+	repliesSection = "replies" // sentences that an operator can send to the person whose code it is, by cause
 
 	// ProblemsSection has the texts of the API's problems: the title at "slug.title", the detail at
 	// "slug" or "slug.reason".

@@ -30,7 +30,7 @@ func TestLanguagesAgree(t *testing.T) {
 }
 
 // whole returns an error unless the file of a language has the sections that it needs. Only the
-// console's section may be missing.
+// console's section may be missing, and English has no section for the problems of the API.
 func whole(w Words) error {
 	wanted := []string{PageSection, PhoneSection, repliesSection}
 	if w.sections[consoleSection] != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// In changes the time zone of the times that a page shows.
+// In returns the same words with another time zone for the times that a page shows.
 func (w Words) In(zone *time.Location) Words {
 	w.zone = zone
 	return w
@@ -44,10 +44,10 @@ func (w Words) WithMilliseconds(t time.Time) DisplayTime {
 	return DisplayTime{Time: w.inZone(t), Exact: true}
 }
 
-// DisplayDay shows only the day of a time, for events that are days away.
+// DisplayDay is a time of which a page shows only Text, such as the day.
 type DisplayDay struct {
 	DisplayTime
-	Text string // "26 Dec"
+	Text string // "26 Dec"; of NearDay also "Friday" or "15:04"
 }
 
 // Day returns the day in the time zone of the words, with the year if it isn't that of now.
