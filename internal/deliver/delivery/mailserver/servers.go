@@ -105,9 +105,9 @@ const (
 )
 
 const (
-	// slowAfter has two uses. If another server is up, an attempt that takes longer counts as a
-	// fault of its server. If all servers are set aside, Send waits at most this long for the
-	// outcome of another mail's attempt.
+	// slowAfter has two uses. If another server is up and no stranger requested the mail, an
+	// attempt that takes longer counts as a fault of its server. If all servers are set aside, Send
+	// waits at most this long for the outcome of another mail's attempt.
 	slowAfter = 5 * time.Second
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
