@@ -77,8 +77,8 @@ var writers = map[string]func(action, status, words string) string{
 	},
 }
 
-// qmail returns a bounce mail as qmail writes it. The function without returns a mail of Exim or
-// Gmail that has no report.
+// qmail returns a bounce mail as qmail writes it. bounceWithoutReport returns a bounce mail as Exim
+// or Gmail writes it, without a report.
 func qmail(why string) string {
 	return "From: MAILER-DAEMON@mx.example\nSubject: failure notice\n\nHi. This is the qmail-send program at mx.example.\n" +
 		"I'm afraid I wasn't able to deliver your message to the following addresses.\nThis is a permanent error; I've given up.\n\n<{to}>:\n" +
@@ -350,7 +350,7 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 }
 
 // While the database is unavailable, no report counts as recorded. A bounce mail after the approval
-// is ignored, and after an erasure, no mail is about the recipient.
+// is ignored, and after an erasure, a bounce mail no longer counts as one about the recipient.
 func TestBounceMailsThatDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)

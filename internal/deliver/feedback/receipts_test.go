@@ -64,7 +64,7 @@ func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
 }
 
 // A carrier is polled until it reports the outcome. Then the outcome is recorded for the send, the
-// carrier is not polled again, and the place stays spent.
+// carrier is not polled again, and the send still counts.
 func TestCarriersAreAskedForReceipts(t *testing.T) {
 	for delivered, want := range map[bool]string{true: "delivered", false: "undelivered"} {
 		o := &oracle{answer: func(n int) (sms.Report, bool, error) {
