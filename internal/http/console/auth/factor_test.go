@@ -133,8 +133,8 @@ func TestCodesAreReadAsAPersons(t *testing.T) {
 	}
 }
 
-// An app keeps one key for an issuer and an account, so the issuer contains the host. An app on the
-// same device gets the key by a link.
+// An app may keep only one key for an issuer and an account, so the issuer contains the host. An
+// app on the same device gets the key by a link.
 func TestIssuersNameTheHost(t *testing.T) {
 	for base, issuer := range map[string]string{
 		consoletest.Address: "sendcode%20console.example", "https://[2001:db8::1]:8443": "sendcode%20%5B2001%20db8%20%201%5D%208443",

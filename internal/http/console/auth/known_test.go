@@ -63,8 +63,9 @@ func TestManyNetworksGetFewGuesses(t *testing.T) {
 	servertest.Same(t, "guesses", compared, 2000)
 }
 
-// An attack keeps no administrator out. If a rule on unknown browsers' attempts at one account
-// refuses logins, an error with their count is logged, at most once a minute.
+// An attack keeps out no administrator who uses a known browser, or logs in through the provider.
+// If a rule on unknown browsers' attempts at one account refuses logins, an error with their count
+// is logged, at most once a minute.
 func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	var refused []string
 	r, server := besideProvider(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })

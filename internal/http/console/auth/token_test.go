@@ -17,8 +17,8 @@ func withToken(b *consoletest.Browser, token string) int {
 	return b.Get("/v1/admin/sends", "Authorization", "Bearer "+token).Code
 }
 
-// Of 300 wrong tokens from one address, ten are compared. The log has one line for all of them, and
-// no output contains a token.
+// Of 300 wrong tokens from one address, ten get a 401 and the others a 429. The log has one line
+// for all of them, and no output contains a token.
 func TestWrongTokensAreThrottled(t *testing.T) {
 	r := newRig(t)
 	b := r.Browser()
