@@ -23,7 +23,7 @@ type databaseClock struct {
 	mu      sync.Mutex
 	at      time.Time // the database's time when localNow returned heardAt
 	heardAt time.Time
-	off     bool // the last call of measure found the clock off, and logged that
+	off     bool // the last call of measure found the clock off; the first such call in a row logs it
 }
 
 const (

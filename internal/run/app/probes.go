@@ -254,7 +254,7 @@ func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bo
 // no server would try a mail now. While no mail waits, a suspended server that would try the next
 // mail counts as working, because only a mail can show that it works again.
 //
-// admits is how many mails the servers would try now. waits reports whether a mail waits. It is
+// admits is how many mails the servers would try now. waits reports whether a mail waits, and is
 // called only if its answer matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {

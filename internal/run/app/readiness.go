@@ -24,8 +24,9 @@ import (
 // is, not writable, after three failed pings in a row, or after one failure with a known reason,
 // such as a full disk.
 //
-// While the database is away, /readyz answers 503 only if another replica can write. Otherwise a
-// load balancer has no better replica, and some requests need no database. Safe for concurrent use.
+// While the database is away, /readyz answers 503 only if another replica can write, or if the
+// database has another schema. Otherwise a load balancer has no better replica, and some requests
+// need no database. Safe for concurrent use.
 type databaseProbe struct {
 	latest metrics.BackgroundCache[struct{}] // calls check
 	ping   func(context.Context) error

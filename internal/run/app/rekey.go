@@ -30,8 +30,8 @@ var sealLabels = map[string]string{
 // the service may run meanwhile. On a SQLite file the service does it in rekeyJob. Rekey keeps no
 // state, so it can be stopped and called again at any time.
 //
-// If rows remain under other keys, the error has their number: they were locked, or a replica with
-// another first key wrote them meanwhile.
+// If rows remain under other keys, the error has their number: they were locked, a replica with
+// another first key wrote them meanwhile, the ring lacks their key, or they are damaged.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	db, done, err := OpenStoreForCommand(ctx, cfg,
 		"a service that runs on a SQLite file does this by itself after each start; sendcode doctor counts the rows that are left")

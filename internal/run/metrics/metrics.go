@@ -8,7 +8,7 @@
 // at the start.
 //
 // For a new state, add a method Register… to gauges.go or parts.go. Package internal/run/app calls
-// these methods. If a state cannot be read, its metric is missing, not 0. Panels are in
+// these methods. If a number cannot be read, its metric is missing or -1, not 0. Panels are in
 // deploy/grafana/sendcode.json; prove/e2e/outages runs their queries.
 package metrics
 

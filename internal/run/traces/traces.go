@@ -1,8 +1,8 @@
 // Package traces makes OpenTelemetry spans and exports them by OTLP over HTTP. It does so if the
-// standard environment variables name an exporter (OpenTelemetry Specification, "Environment
-// Variable Specification" and "OTLP Exporter Configuration"). The libraries that record spans put
-// more data of a request into them than may leave this process. So the package exports only the
-// data that redact.go lists.
+// standard environment variables name an exporter or its endpoint (OpenTelemetry Specification,
+// "Environment Variable Specification" and "OTLP Exporter Configuration"). The libraries that
+// record spans put more data of a request into them than may leave this process. So the package
+// exports only the data that redact.go lists.
 package traces
 
 import (
@@ -66,9 +66,9 @@ func newTraces(ctx context.Context, out sdktrace.SpanExporter, version string) *
 // stops exporting.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// exporterConfigured reports whether the variables name an exporter that this program has. If a
-// variable cannot be used, the result problem names the variable. The result problem does not
-// contain the variable's value, which may contain a password.
+// exporterConfigured reports whether the variables name an exporter that this program has, or the
+// endpoint of one. If a variable cannot be used, the result problem names the variable. The result
+// problem does not contain the variable's value, which may contain a password.
 func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 	// first returns the variable for traces. If that variable is empty, first returns the variable
 	// for all signals.

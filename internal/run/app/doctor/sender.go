@@ -116,7 +116,8 @@ var (
 
 // checkDMARC finds the DMARC policy of a domain as receivers do (RFC 7489 section 6.6.3): in the
 // one record of the domain or, if it has none, of its organizational domain. It returns the policy
-// in words. If there is no policy, it prints a remark and returns "".
+// in words. If there is no record, it prints a remark and returns "". If receivers would use no
+// policy because of a mistake, it prints a failure and returns "".
 func (d *doctor) checkDMARC(ctx context.Context, name string) (policy string) {
 	for _, at := range slices.Compact([]string{name, recipient.RegistrableDomain(name)}) {
 		records, err := d.resolver.LookupTXT(ctx, "_dmarc."+at)
@@ -140,8 +141,8 @@ func (d *doctor) checkDMARC(ctx context.Context, name string) (policy string) {
 	return ""
 }
 
-// dmarcPolicyOf returns the policy of a record in words. sub is true for a subdomain of the
-// record's domain.
+// dmarcPolicyOf returns the policy of a record in words. If the record has no valid policy, it
+// prints a failure and returns "". sub is true for a subdomain of the record's domain.
 func (d *doctor) dmarcPolicyOf(record, at string, sub bool) string {
 	tags := map[string]string{}
 	for tag := range strings.SplitSeq(record, ";") {
