@@ -145,7 +145,7 @@ else
   sed -i "s|^image: .*|image: $image|" "$work/tree/deploy/helm/values.yaml"
   if tried 'the image into a registry' pushed; then
     for file in compose.yaml compose.postgres.yaml deploy/helm/values.yaml; do tried "$file takes the image" taken "$file"; done
-    if go run -C "$work/tree/tools/outside/manifest" . -write > /dev/null 2>&1; then
+    if go run -C "$work/tree/tools/outside/manifest" . -root="$work/tree" -write > /dev/null 2>&1; then
       tried 'what the chart renders takes the image' taken deploy/kubernetes/postgres.yaml
     else
       say 'what the chart renders: skipped: the modules of tools/outside/manifest cannot be had'

@@ -2,8 +2,7 @@
 // the compose files by compose's own schema; the chart in deploy/helm, which Helm's own package
 // renders in each form; and the files in deploy/kubernetes, two of which are renderings of the
 // chart. It compares each object strictly with the type of its kind. With -write it writes these
-// two files anew. It runs in the root of the repository. It is a separate module, so that the
-// service does not depend on these packages.
+// two files anew. It is a separate module, so that the service does not depend on these packages.
 package main
 
 import (
@@ -46,11 +45,16 @@ var forms = []struct {
 }
 
 const head = "# Rendered from deploy/helm, whose values.yaml says how to use it: change it there, and run\n" +
-	"# go run -C tools/outside/manifest . -write\n"
+	"# go run -C tools/outside/manifest . -root=../../.. -write\n"
 
 func main() {
 	write := flag.Bool("write", false, "write the files that the chart renders")
+	root := flag.String("root", ".", "the root of the repository")
 	flag.Parse()
+	if err := os.Chdir(*root); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	err := errors.Join(checkCompose("compose.yaml"), checkCompose("compose.postgres.yaml"))
 	for _, form := range forms {
 		text, failed := render(form.secrets)
