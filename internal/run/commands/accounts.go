@@ -1,8 +1,8 @@
 // Package commands has the commands that work on the database and the files of an installation:
 // init, migrate, backup, restore, move and admin. These commands also work if the service does not
-// run. The command bounce posts a mail to the running service. Two things are in package app
-// instead, since the running service uses them, too: the command rekey, and the comparison of keys
-// for the command doctor.
+// run. The command bounce posts a mail to the running service. Three things are in package app
+// instead: the command rekey and the comparison of keys for the command doctor, since the running
+// service uses them, too, and the export of admin, which needs the service's keys.
 package commands
 
 import (

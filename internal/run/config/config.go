@@ -103,7 +103,7 @@ type Config struct {
 	fileText     string
 	fileSettings bool
 	// LocalPublicKey is a public key of the app default, for pages at LocalOrigins. It is set only
-	// if the service generated the app's secret key and no other app has a key.
+	// if the service generated the app's secret key. Then no app has another secret key.
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, one sentence each, for the log
@@ -494,8 +494,9 @@ func (c Config) reachedByStrangers(a App) bool {
 // PagePurposes.
 func (a App) PurposesOfPage() []string { return append([]string{defaultName}, a.PagePurposes...) }
 
-// HasPage reports whether the app has a page. No app has one if Page.App is empty. Otherwise, if
-// only this machine reaches the service, each app has a page.
+// HasPage reports whether the app has a page. No app has one if Page.App is empty. Otherwise
+// Page.App and the apps with return URLs have one. If only this machine reaches the service, each
+// app has one.
 func (c Config) HasPage(a App) bool {
 	return c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0 || c.Loopback() && len(c.TrustedProxies) == 0)
 }

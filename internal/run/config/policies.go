@@ -160,8 +160,8 @@ func checkPolicyName(name string) string {
 }
 
 // failuresRule limits rejected sends. The other rules do not count rejected sends, since rejected
-// sends are refunded. So only failuresRule stops repeated mails to a bad address. Load adds
-// failuresRule to each policy that limits recipients and has no rule with scope failures.
+// sends are refunded. So failuresRule stops repeated mails to a bad address that is not suppressed.
+// Load adds failuresRule to each policy that limits recipients and has no rule with scope failures.
 var failuresRule = policyRule{
 	Name: failuresRuleName, Scope: policy.FailuresScope,
 	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour},

@@ -84,10 +84,11 @@ func (c Config) yamlNode() *yaml.Node {
 	return root
 }
 
-// Hash returns 12 hexadecimal digits. The same settings give the same digits. The hash is an HMAC
-// of YAML, without the comment on secrets. It leaves out addr, admin_addr and data_dir, since these
-// settings differ between replicas. The HMAC's key is derived from the index key. So without the
-// index key, an attacker cannot test guessed settings against the hash.
+// Hash returns 12 hexadecimal digits. The same settings with the same index key give the same
+// digits. The hash is an HMAC of YAML, without the comment on secrets. It leaves out addr,
+// admin_addr and data_dir, since these settings differ between replicas. The HMAC's key is derived
+// from the index key. So without the index key, an attacker cannot test guessed settings against
+// the hash.
 func (c Config) Hash() string {
 	shown := c
 	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""

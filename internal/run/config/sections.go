@@ -212,7 +212,7 @@ func (l *loader) normalizeFolding() {
 }
 
 // readDisposableDomains reads the file of domains with disposable addresses. The program has no
-// list of its own, since such a list ages quickly. Public lists are made by strangers. A line that
+// list of its own, since such a list ages quickly, and strangers make the public lists. A line that
 // cannot be a domain would match no address, so it is skipped, and a warning mentions it. If no
 // line can be a domain, the file is not a list, and that is a mistake.
 func (l *loader) readDisposableDomains() {

@@ -35,9 +35,9 @@ type urlParts struct {
 	scheme, userinfo, hosts, path, query string
 }
 
-// splitURL splits a URL into its parts. It returns false if the URL has a second @, or an @ outside
-// the authority. Such a URL may have a password with / ? or #. Splitting it would show a part of
-// the password as path or query.
+// splitURL splits a URL into its parts. It returns false if the URL has no ://, a second @, an @
+// outside the authority, or a #. A URL with such an @ or # may have a password with / ? or #.
+// Splitting it would show a part of the password as path or query.
 func splitURL(text string) (urlParts, bool) {
 	var p urlParts
 	scheme, rest, found := strings.Cut(text, "://")
