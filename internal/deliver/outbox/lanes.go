@@ -13,9 +13,9 @@ import (
 // channel has its own lanes and limits. So a hanging carrier delays no mail, and a hanging mail
 // server delays no text message. In each channel, the sends of strangers have their own lane
 // (store.Class.IsStranger). If there are several connections, the strangers' lane leaves some of
-// them free. So even a flood of strangers' sends does not delay the sends of other callers. Within
-// a lane the apps take turns, so that no app's backlog delays the sends of another app. The lane
-// itself has no lock: only Outbox.update changes its fields.
+// them free. So even a flood of strangers' sends leaves connections for the sends of other callers.
+// Within a lane the apps take turns, so that no app's sends wait behind the backlog of another app.
+// The lane itself has no lock: only Outbox.update changes its fields.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
