@@ -16,7 +16,8 @@ import (
 )
 
 // The context ends while the server is silent, at every stage, for a first mail and for a mail on a
-// kept connection. Before the final dot nothing was sent. After it the outcome is unknown.
+// kept connection. Before the final dot, the mail is certainly not accepted. After the final dot,
+// the outcome is unknown.
 func TestCancelling(t *testing.T) {
 	for stage, at := range map[smtptest.Stage]string{
 		smtptest.Greet: delivery.StageHello, smtptest.Hello: delivery.StageHello, smtptest.Mail: delivery.StageMail,

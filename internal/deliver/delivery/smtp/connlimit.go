@@ -92,7 +92,7 @@ func (l *connLimit) firstBegins(now time.Time) { l.alive = now.Add(shortTimeout 
 // answered notes that a mail left its connection usable.
 func (l *connLimit) answered(now time.Time) { l.alive = now }
 
-// opened notes that the server accepted a connection and took this long.
+// opened notes that the server accepted a connection, and how long this took.
 func (l *connLimit) opened(took time.Duration, now time.Time) {
 	l.alive, l.slowest = now, max(l.slowest, took)
 }
