@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/limit/buckets"
 )
 
-// A subscriber of IPv6 has a /64; a /48 contains 65,536 of them.
+// A subscriber of IPv6 usually has at least a /64. A /48 contains 65,536 of them.
 func TestClientsAndNetworks(t *testing.T) {
 	for _, c := range []struct{ ip, client, network string }{
 		{"2001:db8:1:ffff::1", "2001:db8:1:ffff::/64", "2001:db8:1::/48"},

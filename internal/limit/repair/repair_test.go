@@ -165,7 +165,8 @@ func takenBack(id, bucket string) []string {
 	return []string{fmt.Sprintf("later %-16s [%s]", id, bucket)}
 }
 
-// sent returns the bucket of a send that only the database has counted for the recipient.
+// sent queues a send that only the database has counted for the recipient. It returns the send's
+// bucket.
 func (i *idle) sent(h byte, id string) (bucket string) {
 	p := buckets.NewPlan(buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login},
 		login.Policy.Rules)
