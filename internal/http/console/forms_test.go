@@ -49,8 +49,8 @@ type drawnForm struct {
 	shows  []string
 }
 
-// forms returns all forms, by the path to which they are sent. A key with a query is another form
-// of the same path. The lists have rows with forms.
+// forms returns the forms of actions and of the search, by the path to which they are sent. A key
+// with a query is another form of the same path. The lists have rows with forms.
 func (r *rig) forms() map[string]drawnForm {
 	r.Helper()
 	sent := explain.SendPageAddress(r.sent("ana@example.com").ID)

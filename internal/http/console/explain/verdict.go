@@ -64,7 +64,7 @@ type VerdictFacts struct {
 }
 
 // Judge returns the verdict on a row. The verdict says what became of the row and what to do next.
-// verdicts_test.go has the texts for each combination of states.
+// verdicts_test.go has the keys of the texts for many combinations of states.
 func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: facts}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
