@@ -55,9 +55,9 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	}
 }
 
-// aWidgetBehindAPagesTools tests pages on which tracing adds headers to each fetch, in each form of
-// the arguments of fetch: the widget works. If the page may not use the key, the widget still
-// detects this.
+// aWidgetBehindAPagesTools tests pages on which tracing adds headers to each fetch, in several
+// forms of the arguments of fetch. The widget works. If the page may not use the key, the widget
+// still detects this.
 func aWidgetBehindAPagesTools(t *testing.T, browser context.Context) {
 	for _, c := range map[string]struct{ headers, added string }{
 		"Sentry": {"sentry-trace baggage traceparent", `real(url, { ...init, headers: { ...init.headers, ...more } })`},
