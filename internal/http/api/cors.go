@@ -62,8 +62,8 @@ func checkRequestedHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // isFromOriginsOrSelf reports whether a request comes from a page of one of the origins or of this
-// service. With a GET to the page's own origin, a browser does not send the header Origin. It sends
-// Sec-Fetch-Site instead (Fetch metadata, section 2.3).
+// service. With a GET to the page's own origin, a browser does not send the header Origin. Over
+// https, it sends Sec-Fetch-Site instead (Fetch metadata, section 2.3).
 func isFromOriginsOrSelf(r *http.Request, origins []string) bool {
 	if origin := r.Header.Get(echo.HeaderOrigin); origin != "" {
 		return slices.Contains(origins, origin)
@@ -71,8 +71,8 @@ func isFromOriginsOrSelf(r *http.Request, origins []string) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
-// isFromOwnPage reports whether a request comes from a page of this service. Over plain http,
-// browsers send no Sec-Fetch-Site, and send Origin only with POST.
+// isFromOwnPage reports whether a request comes from a page of this service. Over plain http to
+// another machine, browsers send no Sec-Fetch-Site, and send Origin only with POST.
 func isFromOwnPage(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin"
