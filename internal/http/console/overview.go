@@ -248,7 +248,7 @@ func figureViews(now, before Total, w texts.Words) (all []figureView) {
 	if now.Opened >= minForPercent && before.Opened >= minForPercent {
 		rise := *now.Rate - *before.Rate
 		points = formatSigned(100*rise, 1) + " " + w.Get("overview.points")
-		good = rise / math.Sqrt(1/float64(now.Opened)+1/float64(before.Opened)) // in units of two standard deviations, for rates of one half
+		good = rise / math.Sqrt(1/float64(now.Opened)+1/float64(before.Opened)) // in two standard deviations, for rates of one half
 	}
 	add("overview.rate", rate(now), rate(before), points, good, "")
 	// This figure has the median and the 95th percentile of delivery times, but only the change of
