@@ -6,8 +6,7 @@ import "sendcode/internal/base/texts"
 // "Your code for Shop", such as "to confirm your address". The zero value has no titles.
 type PurposeTitles struct{ titles texts.Catalogue[string] }
 
-// NewPurposeTitles returns a PurposeTitles. The keys of byTag are BCP 47 tags of languages. The
-// title of an invalid tag is never used.
+// NewPurposeTitles returns a PurposeTitles. The keys of byTag are valid BCP 47 tags.
 func NewPurposeTitles(byTag map[string]string) PurposeTitles {
 	return PurposeTitles{texts.NewCatalogue(byTag)}
 }

@@ -34,10 +34,10 @@ func HideSampleCode(text string) string {
 	return strings.NewReplacer(SampleCode, dots+" "+dots, SampleCode[:half], dots, SampleCode[half:], dots).Replace(text)
 }
 
-// sampleData has the shortest and the longest possible values of Data. With these values, templates
-// execute both branches of conditions. The shortest values leave the least text before the code. So
-// if a mail must not show its code in the preview, these values show whether the code is too near
-// to the beginning.
+// sampleData has the shortest values of Data, and long values of all its fields. With these values,
+// templates execute both branches of conditions. The shortest values leave the least text before
+// the code. So if a mail must not show its code in the preview, these values show whether the code
+// is too near to the beginning.
 var sampleData = []Data{
 	{App: "A", Code: SampleCode, Minutes: 1},
 	{App: "A", Code: SampleCode},

@@ -18,8 +18,7 @@ type Catalogue[T any] struct {
 	matcher language.Matcher
 }
 
-// NewCatalogue returns a catalogue of these values. The keys are BCP 47 tags. Choose never matches
-// an invalid tag.
+// NewCatalogue returns a catalogue of these values. The keys are valid BCP 47 tags.
 func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	names := slices.Sorted(maps.Keys(byTag))
 	if i := slices.Index(names, language.English.String()); i > 0 {

@@ -1,7 +1,6 @@
 // Package apptest runs the service as operators do, for tests of the whole service. A Stack has one
 // or more replicas, in the test's process or in processes of their own, with SQLite or with real
-// Redis, Postgres and a mail server. Tests of internal/run and internal/prove use it; the service
-// does not.
+// Redis, Postgres and a mail server. Only tests use it.
 package apptest
 
 import (
