@@ -74,7 +74,7 @@ func (a *App) registerHealthChecks() {
 	a.health.MarkStarted(checks...)
 }
 
-// burstsCheck reports the largest burst of suppressions in the last hour on /readyz.
+// burstsCheck reports the largest of the bursts, as LiftedBursts returns them, on /readyz.
 func burstsCheck(bursts *metrics.BackgroundCache[[]store.Burst]) server.HealthCheck {
 	return func(ctx context.Context) *server.HealthReason {
 		list := bursts.Get(ctx).Value

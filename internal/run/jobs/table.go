@@ -52,8 +52,8 @@ type Maintenance struct {
 
 	expired   int                // rows deleted since the last log line about deletions
 	alarmedAt time.Time          // last alarm about partitions
-	announced store.ExpiryCursor // the last expiry whose event is written
-	bursts    []store.Burst      // bursts that the last run of settleSuppressions found
+	announced store.ExpiryCursor // where the next run of addExpiryEvents continues
+	bursts    []store.Burst      // bursts that LiftedBursts returned to the last run of settleSuppressions
 }
 
 // The intervals of the jobs, and the largest amounts of work in one run. A run is short, so that no
@@ -187,7 +187,8 @@ func (m *Maintenance) deleteErasedHashes(ctx context.Context) (more bool, err er
 // settleSuppressions lifts the suppressions that turn out to be wrong. These are suppressions that
 // a later row disproves, and the suppressions of a burst. A burst means that one mail server
 // refused many recipients with the same words, so the fault may be the server's. Each process logs
-// a burst once, when the burst appears. The result more is always false.
+// a burst once, when the burst appears, if a recipient of the burst had entered a code within 90
+// days. The result more is always false.
 func (m *Maintenance) settleSuppressions(ctx context.Context) (more bool, err error) {
 	if err := m.Store.SettleSuppressions(ctx); err != nil {
 		return false, err

@@ -93,10 +93,11 @@ func (m *Metrics) RegisterLowConversions(read func(context.Context) ([]store.Low
 	}})
 }
 
-// RegisterLiftedBursts adds a gauge for each burst of the last hour. In a burst, one mail server
-// refused many recipients with the same words. This may be the server's fault, so the recipients of
-// a burst are not suppressed. The gauge is the number of recipients in the burst. While the
-// database does not answer, the gauge is missing.
+// RegisterLiftedBursts adds a gauge for each burst of the last hour of which a recipient had
+// entered a code within 90 days, but for at most 20. In a burst, one mail server refused many
+// recipients with the same words. This may be the server's fault, so the recipients of a burst are
+// not suppressed. The gauge is the number of recipients in the burst. While the database does not
+// answer, the gauge is missing.
 func (m *Metrics) RegisterLiftedBursts(read func(context.Context) ([]store.Burst, error)) {
 	recipients := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of the last hour, which is not suppressed, "+
 		"one of whom entered a code within 90 days.", []string{"server", "words"}, nil)

@@ -75,7 +75,8 @@ type TextRenderer interface {
 	support.TextRenderer
 }
 
-// Tracer traces work that no request started. Implementation: traces.Traces.
+// Tracer traces attempts to deliver messages, and attempts to deliver events to webhooks.
+// Implementation: traces.Traces.
 type Tracer interface {
 	outbox.Tracer
 	webhook.Tracer
