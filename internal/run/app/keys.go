@@ -127,8 +127,8 @@ func explainOtherKeys(err error) error {
 	return fmt.Errorf("%w: %s; docs/operations.md#keys", err, strings.Join(advice, "; "))
 }
 
-// findMissing looks for missing keys in unexpired codes and in the next sealed rows. more is true
-// if sealed rows are still unread.
+// findMissing looks for missing keys in a sample of the unexpired codes and in the next sealed
+// rows. more is true if sealed rows are still unread.
 func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	k.comparedAt = time.Now()
 	if len(k.lacking) == 0 {
@@ -230,8 +230,8 @@ func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 }
 
 // CompareKeysWithDatabase compares the keys of a configuration with the database's check values.
-// Unlike a start, it writes nothing. It returns the IDs of the keys that unexpired codes need but
-// the ring lacks.
+// Unlike a start, it writes nothing. It returns the IDs of the keys that a sample of the unexpired
+// codes needs but the ring lacks.
 func CompareKeysWithDatabase(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
 	k := keyCheck{vault: vaultOf(cfg), db: db}
 	known, err := db.KeyCheckValues(ctx)

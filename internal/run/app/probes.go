@@ -74,7 +74,7 @@ func (a *App) registerHealthChecks() {
 	a.health.MarkStarted(checks...)
 }
 
-// burstsCheck reports the largest of the bursts, as LiftedBursts returns them, on /readyz.
+// burstsCheck reports on /readyz the largest burst that LiftedBursts returns.
 func burstsCheck(bursts *metrics.BackgroundCache[[]store.Burst]) server.HealthCheck {
 	return func(ctx context.Context) *server.HealthReason {
 		list := bursts.Get(ctx).Value
@@ -192,7 +192,7 @@ func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 }
 
 // slowCheck returns reason for a minute after the service has refused a send of the channel because
-// its message would go out too late.
+// its message would go out too late. SlowRefusals says which refusals of strangers count.
 func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server.HealthCheck {
 	return func(context.Context) *server.HealthReason {
 		if _, _, last := a.core.Codes.SlowRefusals(ch); time.Since(last) >= time.Minute {

@@ -215,7 +215,7 @@ func unixSeconds(t time.Time) float64 {
 //   - the number of sends, by age
 //   - the number of weeks ahead that have a partition
 //   - the time of the oldest send or refusal
-//   - the number of rows that are overdue for deletion
+//   - the number of rows that are overdue for deletion, of the table that has most of them
 //   - the number of erased recipients' hashes that are overdue for deletion
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }

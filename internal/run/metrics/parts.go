@@ -108,8 +108,8 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 }
 
 // RegisterSlowRefusals adds a counter of the sends that were refused because their messages would
-// go out too late. It also adds a gauge of the expected wait of a new message. The function read
-// must not block.
+// go out too late. It also adds a gauge of the longest wait that a new message of an app has to
+// expect. The function read must not block.
 func (m *Metrics) RegisterSlowRefusals(read func(recipient.Channel) (known, strangers int, wait time.Duration)) {
 	refusals := prometheus.NewDesc("sendcode_delivery_refusals_total",
 		"Sends that were refused at once, since their messages would go out too late, "+
