@@ -8,8 +8,8 @@
 // decides ([providerhttp.ErrorByStatus]), so a 500 is Unknown. A fault of our account, key or
 // sender is Temporary, because another server may accept the mail.
 //
-// A request with an unknown outcome is repeated twice, after 1 s and 3 s, with the same key and
-// body. The key is the send's ID with a hash of the body, because Resend refuses a known key with
-// another body, and a later attempt may name fewer minutes. Only an acceptance or a final refusal
-// then decides. Otherwise the mail stays Unknown, and no other server gets it.
+// A request with an unknown outcome is repeated at most twice, after pauses of 1 s and 3 s, with
+// the same key and body. The key is the send's ID with a hash of the body, because Resend refuses a
+// known key with another body, and a later attempt may name fewer minutes. Only an acceptance or a
+// final refusal then decides. Otherwise the mail stays Unknown, and no other server gets it.
 package mailapi

@@ -53,7 +53,7 @@ type Config struct {
 	Tokens *oauth.Source
 	// preferPlain is true if the next session must begin its login with PLAIN or LOGIN; see
 	// openSession. It is set after a login by a mechanism that does not show the password to the
-	// server, if the server refuses this login with the reply 535 although it also offers PLAIN or
+	// server, if the server refuses this login with the reply 535 and also offers PLAIN or
 	// LOGIN. withDefaults sets the pointer.
 	preferPlain *atomic.Bool
 	// hasty decides whether to give up a server that is silent while a connection is opened. The
