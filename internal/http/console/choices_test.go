@@ -61,7 +61,7 @@ func choicesInAnOpenList(t *testing.T, browser chromium) {
 }
 
 // choicesApply makes choices in the filters as persons and their tools make them. A choice by a
-// pointer or a screen reader applies at once. By the keyboard it applies with Enter, or when the
+// pointer or a screen reader applies at once. A choice by keyboard applies with Enter, or when the
 // field is left.
 func choicesApply(p *browsertest.Page, site string) {
 	p.Helper()

@@ -64,8 +64,9 @@ func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
 // comparisons returns the hashes that a login computes. The first is the hash of the account's
 // credential, and only this hash may match the typed password. The others only take time, so that a
-// login takes the same time whether or not the account exists. Without them the time could differ,
-// because the configured account's hash may have another cost than the hashes of other accounts.
+// login takes about the same time whether or not the account exists. Without them the time could
+// differ, because the configured account's hash may have another cost than the hashes of other
+// accounts.
 func (c credential) comparisons(configured credential) []argon2Hash {
 	all := []argon2Hash{unmatchableHash}
 	if len(c.hash.hash) > 0 {

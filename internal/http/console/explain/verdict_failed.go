@@ -76,8 +76,8 @@ func serverCodeTopic(code string) string {
 
 // FailureText returns in a few words why a send failed or waits. It returns the service's own
 // reason, the topic of the mail server's code, or both. If the service's reason says only that the
-// server rejected the message, FailureText returns only the topic. If there is nothing to say, it
-// returns "".
+// server rejected the message, or if the send waits because the mailbox is full, FailureText
+// returns only the topic. If there is nothing to say, it returns "".
 func FailureText(s store.Send, w texts.Words) string {
 	topic, reason := serverCodeTopic(s.ProviderCode), w.Or("reason", s.Reason)
 	about := w.Or("why.topic", topic)
