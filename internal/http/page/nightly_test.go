@@ -135,7 +135,7 @@ func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	sends(t, w, pagetest.Address)
 	w.Advance(20 * time.Second)
-	noon := fmt.Sprintf("Etc/GMT%+d", cmp.Or(time.Now().UTC().Hour()-12, 1)) // their signs are inverted; UTC counts as an unknown zone
+	noon := fmt.Sprintf("Etc/GMT%+d", cmp.Or(time.Now().UTC().Hour()-12, 1)) // Etc zones have inverted signs; UTC counts as unknown
 	for lang, width := range map[string]int64{"es": 320, "ar": 1280} {
 		b := open(t, browser, w, browsertest.Look{Width: width, Height: 900, Lang: lang, Zone: noon})
 		b.first(shifting(0.0003))

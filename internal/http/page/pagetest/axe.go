@@ -18,8 +18,8 @@ import (
 // Axe finds barriers to accessibility in a page with axe-core, in the browser of a test.
 //
 // Chromium contains axe-core for its own audits of pages, in the scripts of its developer tools,
-// which any tab can load. So a machine that runs the browser's tests can run these without another
-// download, and this repository needs no copy. A browser without axe-core fails the test.
+// which any tab can load. So the tests need no download of axe-core, and this repository needs no
+// copy of it. A browser without axe-core fails the test.
 type Axe struct{ source string }
 
 // axeBundle is the address of the script, within Chromium's developer tools, that contains the
