@@ -19,8 +19,9 @@ import (
 // clientIPExtractor returns an extractor of the client's address. The extractor looks at the peer,
 // and then at the hops in X-Forwarded-For from the last to the first. The first of these addresses
 // that is not a trusted proxy is the client's address. If all are trusted proxies, the result is
-// the first hop in the header. If the extractor meets an invalid entry, the result is the peer's
-// address. If the peer has no address, as on a Unix socket, the result is "".
+// the first hop in the header, or the peer's address if there is no header. If the extractor meets
+// an invalid entry, the result is the peer's address. If the peer has no address, as on a Unix
+// socket, the result is "".
 func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	return func(r *http.Request) string {
 		peer, _ := quotahttp.ParseHop(r.RemoteAddr)
