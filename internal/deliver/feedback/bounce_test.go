@@ -290,8 +290,7 @@ func TestBounceMails(t *testing.T) {
 }
 
 // A missing mailbox suppresses the recipient even after a bounce of the full mailbox, or of another
-// mailbox. If the suppression was lifted and the same refusal comes again, nothing
-// happens.
+// mailbox. If the suppression was lifted and the same refusal comes again, nothing happens.
 func TestLaterBounceMails(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		send := r.SendID(vtest.Ana)
