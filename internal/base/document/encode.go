@@ -17,8 +17,7 @@ import (
 // masks the fields whose tag `check` equals the function's key.
 type Encoder map[string]func(text string) string
 
-// maxLineWidth is the greatest length of a mapping or list on one line, in bytes.
-const maxLineWidth = 140
+const maxLineWidth = 140 // bytes; a longer mapping or list is split into lines
 
 // Encode puts each key of the struct on a line of its own.
 func (e Encoder) Encode(v reflect.Value) *yaml.Node {

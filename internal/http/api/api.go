@@ -23,7 +23,7 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// CodeService are the use cases that the API offers. Implementation: verification.Service.
+// CodeService has the use cases for codes. Implementation: verification.Service.
 type CodeService interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)

@@ -21,7 +21,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// hookCodeService are the use cases behind hooks. Implementation: verification.Service.
+// hookCodeService has the use cases that the hooks need. Implementation: verification.Service.
 type hookCodeService interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	NeverTogether(c verification.Caller, channel, purpose string, to ...string) bool

@@ -14,8 +14,7 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// maxReturnURLLength is the longest return_url, in bytes.
-const maxReturnURLLength = 1024
+const maxReturnURLLength = 1024 // bytes
 
 // returnPath is where the page posts the proof of a right code.
 const returnPath = "/return"

@@ -453,7 +453,8 @@ func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromed
 	})
 }
 
-// shifting returns a script that records in shifts all elements that move by more than least.
+// shifting returns a script that records in window.shifts each layout shift with a score above
+// least. The score grows with the part of the window that moves, and with the distance.
 func shifting(least float64) string {
 	return fmt.Sprintf(`window.shifts = [];
 		const source = (s) => [s.node?.nodeName + '#' + s.node?.id, JSON.stringify(s.previousRect), JSON.stringify(s.currentRect)].join(' ');

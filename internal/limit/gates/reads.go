@@ -24,9 +24,9 @@ const (
 	// reads a second for strangers and as many for others.
 	readPause   = 5 * time.Millisecond
 	readsAtOnce = 20
-	// These bound the shared reads under way at once for refused requests, of strangers and of
-	// others. Calls of ReadHistory share statements, each of which holds a limited number of calls.
-	// The two bounds together are less than this number, so that calls of other requests still fit.
+	// Refused requests have at most so many shared reads under way at once. Calls of ReadHistory
+	// share statements of at most 256 calls (package batch). The two bounds add up to less, so that
+	// calls of other requests still fit.
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 

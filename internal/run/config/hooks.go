@@ -41,8 +41,7 @@ const (
 	hookSecretPrefix    = "v1,"
 )
 
-// minHookSecretLength is the least length of a hook's secret, in bytes.
-const minHookSecretLength = 16
+const minHookSecretLength = 16 // bytes
 
 // hookActions are the actions for which an auth server makes codes.
 var hookActions = []string{

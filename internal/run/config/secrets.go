@@ -80,8 +80,7 @@ func checkOrigins(value string) string {
 	return ""
 }
 
-// minPasswordLength is the least length of the console's password, in characters.
-const minPasswordLength = 12
+const minPasswordLength = 12 // characters
 
 func checkAdminPassword(value string) string {
 	switch {

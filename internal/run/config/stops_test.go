@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/codes/policy"
 )
 
-// A stop is in force until the instant at which it ends.
+// A stop with a time ends at that time, and a stop with a date ends when that day is over in UTC.
 func TestStops(t *testing.T) {
 	c := must(t, `
 stop:

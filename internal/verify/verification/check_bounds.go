@@ -57,7 +57,8 @@ func (s *checkService) takeNetworkQuota(ctx context.Context, c Caller, id string
 	return v, failure, err
 }
 
-// networkFailure returns a failed check, without an ID, in the buckets of the client's networks.
+// networkFailure returns the event of a failed check in the buckets of the client's networks.
+// takeWithNewID gives the event an ID.
 func (s *checkService) networkFailure(c Caller, ch recipient.Channel) quota.Request {
 	checks := s.Policy.Get().Checks
 	return quota.Request{
@@ -78,7 +79,8 @@ func (s *checkService) takeWithNewID(ctx context.Context, event quota.Request) (
 	return event, d, err
 }
 
-// appFailure returns a wrong code, without an ID, in the bucket of its app.
+// appFailure returns the event of a wrong code in the bucket of its app. takeWithNewID gives the
+// event an ID.
 func (s *checkService) appFailure(app string, ch recipient.Channel) quota.Request {
 	return quota.Request{
 		Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},

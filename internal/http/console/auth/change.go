@@ -141,8 +141,7 @@ func checkIdentity(ctx context.Context, db accountStore, w AccountChangeRequest)
 	return nil
 }
 
-// maxIdentityLength is the longest identity, in bytes.
-const maxIdentityLength = 200
+const maxIdentityLength = 200 // bytes
 
 // NewCommandAuditEntry returns an audit entry for an action from the command line. It does not
 // write the entry.
