@@ -45,7 +45,7 @@ func TestClusterThatBreaks(t *testing.T) {
 	}
 
 	t.Run("a user with the documented rights", func(t *testing.T) {
-		rights := append(documented(t, operations, limiterRights), documented(t, operations, besideOnCluster)...)
+		rights := append(documentedRights(t, operations, limiterRights), documentedRights(t, operations, besideOnCluster)...)
 		for i := range cluster.Nodes {
 			setUser(t, node(i), "plain", rights)
 		}

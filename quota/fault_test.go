@@ -208,9 +208,9 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	sentinel := servertest.Sentinel(t, primary.Addr())
 	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})
 	defer watcher.Close()
-	setUser(t, watcher, "watcher", append([]string{"allchannels", "-@all"}, documented(t, operations, ofSentinel)...))
+	setUser(t, watcher, "watcher", append([]string{"allchannels", "-@all"}, documentedRights(t, operations, ofSentinel)...))
 	for _, server := range []redis.UniversalClient{first, second} {
-		setUser(t, server, "plain", documented(t, operations, limiterRights))
+		setUser(t, server, "plain", documentedRights(t, operations, limiterRights))
 	}
 	url := asPlain(sentinel.URL()) + servertest.Patiently + "&sentinel_username=watcher&sentinel_password=secret"
 	limiter := withLongBudget(NewRedis(newClient(t, url), "sendcode"))

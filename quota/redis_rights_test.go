@@ -23,8 +23,8 @@ const (
 	ofSentinel      = "\\(`sentinel_username`\\): `([^`]*)`"
 )
 
-// documented returns the rights that the pattern finds in a file.
-func documented(t *testing.T, file, pattern string) []string {
+// documentedRights returns the rights that the pattern finds in a file.
+func documentedRights(t *testing.T, file, pattern string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	must(t, err)
@@ -38,8 +38,8 @@ func documented(t *testing.T, file, pattern string) []string {
 // The documented rights, which equal those in deploy/redis/start.sh, suffice for every call. If a
 // right that decisions need is missing, the probe names it.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
-	rights := documented(t, operations, limiterRights)
-	sameList(t, "those of compose.postgres.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)
+	rights := documentedRights(t, operations, limiterRights)
+	sameList(t, "those of compose.postgres.yaml", documentedRights(t, "../deploy/redis/start.sh", limiterRights), rights)
 	server := servertest.Redis(t, "--appendonly", "yes")
 	limiter := limiterOf(t, server, rights)
 	sameList(t, "warnings", limiter.Warnings(t.Context()), nil)

@@ -126,18 +126,18 @@ func RegisterStatic(e *echo.Echo) {
 // visit has the data of the page for one request, for the template.
 type visit struct {
 	AppPage
-	T        map[string]string // the page's texts in the browser's language
-	phone    map[string]string // the texts that are only for text messages
-	Channels []recipient.Channel
-	Country  string
-	Purpose  string
-	Lead     string // of the first card
-	Subject  string
-	Offer    string
-	Return   string // the return_url, normalized; "": no app sent the person
-	BadLink  bool
-	Outdated bool     // the posted form is from a page of the release before an update
-	Preload  []string // modules of the first card
+	T         map[string]string // the page's texts in the browser's language
+	phone     map[string]string // the texts that are only for text messages
+	Channels  []recipient.Channel
+	Country   string
+	Purpose   string
+	Lead      string // of the first card
+	Subject   string
+	OfferJSON string // what the API offers the browser, for the widget's attribute offer
+	Return    string // the return_url, normalized; "": no app sent the person
+	BadLink   bool
+	Outdated  bool     // the posted form is from a page of the release before an update
+	Preload   []string // modules of the first card
 }
 
 // errNoPurpose is the error for a request whose purpose is not a purpose of the app's page.
@@ -163,9 +163,9 @@ func (page *Page) newVisit(c echo.Context) (*visit, error) {
 		v.Subject = v.Purposes[i].Subject(words.Lang())
 	}
 	wanted := page.channels()
-	v.Purpose, v.Offer = v.Purposes[i].Name, page.Offer(v.App, v.Purposes[i].Name, words.Lang(), wanted)
+	v.Purpose, v.OfferJSON = v.Purposes[i].Name, page.Offer(v.App, v.Purposes[i].Name, words.Lang(), wanted)
 	v.Channels = slices.DeleteFunc(slices.Clone(wanted), func(ch recipient.Channel) bool {
-		return !strings.Contains(v.Offer, `"channel":"`+string(ch)+`"`)
+		return !strings.Contains(v.OfferJSON, `"channel":"`+string(ch)+`"`)
 	})
 	if len(v.Channels) == 0 {
 		v.Channels = wanted[:1] // a send then fails, as in a widget on a site

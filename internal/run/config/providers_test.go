@@ -25,8 +25,8 @@ var providerVariables = []string{
 // standardSecret is a secret for signatures by Standard Webhooks.
 const standardSecret = "aGlkZGVuIHNlY3JldCBvZiBhIHdlYmhvb2s="
 
-// documented returns the settings of deploy/provider-events.yaml.
-func documented(t *testing.T) Config {
+// documentedConfig returns the settings of deploy/provider-events.yaml.
+func documentedConfig(t *testing.T) Config {
 	t.Helper()
 	return must(t, read(t, "../../../deploy/provider-events.yaml"), providerVariables...)
 }
@@ -35,7 +35,7 @@ func documented(t *testing.T) Config {
 func TestDocumentedProviders(t *testing.T) {
 	const send = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 	sources, at := map[string]feedback.Source{}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	for _, p := range documented(t).Providers {
+	for _, p := range documentedConfig(t).Providers {
 		sources[p.Name] = p.SourceWithSecret()
 	}
 	eventsIn := func(what, source string, body []byte) (got []string) {
@@ -123,7 +123,7 @@ func TestDocumentedProviders(t *testing.T) {
 
 // The printed settings equal those that were read, without the secrets.
 func TestProvidersArePrinted(t *testing.T) {
-	c := documented(t)
+	c := documentedConfig(t)
 	if strings.Contains(c.YAML(), hiddenSecret) {
 		t.Error("the secret is printed")
 	}
