@@ -32,7 +32,7 @@ type scene struct {
 	steps         []chromedp.Action[chromedp.Void]
 }
 
-// drawDemo runs the demonstration, and draws the README's pictures of it.
+// drawDemo runs the demonstration and takes the README's screenshots of it.
 func drawDemo(ctx context.Context, browser context.Context) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	banner, out := io.Pipe()

@@ -152,7 +152,7 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	return b.breaker.State(), changed
 }
 
-// Unlimited are the limits of a server or carrier that has none; see outbox.Limits.
+// Unlimited stands for the limits of a server or carrier that has none; see outbox.Limits.
 type Unlimited struct{}
 
 // AttemptsAllowed returns UnlimitedAttempts.

@@ -119,7 +119,7 @@ type Tracer interface {
 	EndAttempt(ctx context.Context, s store.Status, reason string)
 }
 
-// Config are the outbox's settings.
+// Config has the outbox's settings.
 type Config struct {
 	MailFrom  string            // Name <addr>, for apps without a sender
 	Domain    string            // right-hand side of Message-IDs

@@ -32,7 +32,7 @@ type verificationJSON struct {
 	Quota             *quotaJSON      `json:"quota,omitempty"`
 }
 
-// quotaJSON are the states of a recipient's rules.
+// quotaJSON has the states of a recipient's rules.
 type quotaJSON struct {
 	*quotahttp.Quota
 	HumanCheck bool `json:"human_check,omitempty"` // the next send would need a human check

@@ -25,7 +25,7 @@ const cspHeader = "Content-Security-Policy"
 const sampleCSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'self'"
 
-// messagesAnswer are the messages of a purpose for an app.
+// messagesAnswer has the messages of a purpose for an app.
 type messagesAnswer struct {
 	App      string                  `json:"app"`
 	Purpose  string                  `json:"purpose"`

@@ -36,7 +36,7 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Config are the settings of New.
+// Config has the settings of New.
 type Config struct {
 	Logger         *slog.Logger
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none

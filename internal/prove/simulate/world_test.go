@@ -234,7 +234,7 @@ type Violation struct {
 // Options are for tests of the simulation itself.
 type Options struct {
 	Trace bool
-	// Break changes a replica before it starts, for tests that put a mended bug back.
+	// Break changes a replica before it starts, for tests that put a fixed bug back.
 	Break func(*Replica)
 	// NoReserve lets strangers use up all places.
 	NoReserve bool

@@ -169,7 +169,7 @@ type Secrets struct {
 	WebhookSecrets Secret `yaml:"webhook_secrets,omitempty" env:"file" check:"webhook_secrets"`
 }
 
-// Reloadable are the settings that can change while the service runs. Some fields of Secrets can
+// Reloadable has the settings that can change while the service runs. Some fields of Secrets can
 // change, too; see WithReloadable.
 type Reloadable struct {
 	// Lists of rules, by name of the policy. A send must pass all rules of its policy. A list named

@@ -93,7 +93,7 @@ type Engine interface {
 	Close() error
 }
 
-// PerDatabase are the methods of each send and check, and of maintenance, whose statements differ.
+// PerDatabase has the methods of each send and check, and of maintenance, whose statements differ.
 type PerDatabase interface {
 	// Begin decides and writes one send. A refusal by a rule or by the limits on failed checks is
 	// an answer, not an error, and nothing is written, as after any error but fault.Uncertain. A
