@@ -6,9 +6,11 @@ package servertest
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sendcode/tools/ensure/locate"
 )
@@ -22,6 +24,9 @@ type recorder struct {
 func (r *recorder) Helper()           {}
 func (r *recorder) Skip(args ...any)  { r.skipped = fmt.Sprint(args...) }
 func (r *recorder) Fatal(args ...any) { r.failed = fmt.Sprint(args...) }
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failed = fmt.Sprintf(format, args...)
+}
 
 // If a part is missing, a test that needs the part is skipped, and fails in CI. The message says
 // how to install the part.
@@ -55,4 +60,40 @@ func TestCacheWithoutAHome(t *testing.T) {
 			t.Errorf("HOME=%s: %s, %v", home, dir, err)
 		}
 	}
+}
+
+// A failure names the fields that differ, also those of a struct in a struct.
+func TestSameNamesTheFields(t *testing.T) {
+	type quota struct {
+		used int
+		wait time.Duration
+	}
+	type answer struct {
+		Status int
+		reason string
+		err    error
+		at     time.Time
+		quota  quota
+	}
+	got, at := answer{Status: 429, reason: "day"}, time.Unix(0, 0).UTC()
+	for want, text := range map[answer]string{
+		got:                          "",
+		{Status: 429}:                `the answer: reason "day", want ""`,
+		{Status: 200, reason: "day"}: "the answer: Status 429, want 200",
+		{429, "", io.EOF, at, quota{1, time.Minute}}: `the answer: reason "day", want ""; err <nil>, want EOF; ` +
+			"at 0001-01-01 00:00:00 +0000 UTC, want 1970-01-01 00:00:00 +0000 UTC; quota.used 0, want 1; quota.wait 0s, want 1m0s",
+	} {
+		r := &recorder{TB: t}
+		Same(r, "the answer", got, want)
+		if r.failed != text {
+			t.Errorf("%s\nwant %s", r.failed, text)
+		}
+	}
+	r := &recorder{TB: t}
+	Same(r, "error", error(nil), io.EOF)
+	Same(t, "of an error", r.failed, "error: <nil>, want EOF")
+	Same(r, "at", at, at.Add(time.Hour))
+	Same(t, "of a time", r.failed, "at: 1970-01-01 00:00:00 +0000 UTC, want 1970-01-01 01:00:00 +0000 UTC")
+	Same(r, "text", "a", "b")
+	Same(t, "of a text", r.failed, "text: a, want b")
 }

@@ -56,9 +56,7 @@ type Send struct {
 func (r *Rig) WantSend(id string, want Send) {
 	r.Helper()
 	s := r.NewestSend(id)
-	if got := (Send{s.Status, s.Reason, s.Provider, s.ProviderCode, s.Attempt, s.InDoubt}); got != want {
-		r.Errorf("the send:\n\t got %+v\n\twant %+v", got, want)
-	}
+	Equal(r, "the send", Send{s.Status, s.Reason, s.Provider, s.ProviderCode, s.Attempt, s.InDoubt}, want)
 }
 
 // RowBlockedBy returns the row of a recipient's refusals by a rule or reason. It fails the test

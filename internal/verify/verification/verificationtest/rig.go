@@ -353,12 +353,10 @@ func (r *Rig) Want(what string, got, want any) {
 	}
 }
 
-// Equal fails the test unless got is want.
+// Equal is [servertest.Same].
 func Equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+	servertest.Same(t, what, got, want)
 }
 
 // NoError ends the test unless err is nil.
