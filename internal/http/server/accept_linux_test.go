@@ -68,12 +68,12 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 		if i < 6 {
 			r.await(i+1, i+1, max(0, i-1)) // so that the next connection is accepted later
 		} else { // the strangers' fifth and sixth connection
-			servertest.Same(t, "answer of the oldest one", firstAnswer(all[i-3]), "")
+			servertest.Same(t, "answer of the oldest one", nextAnswer(all[i-3]), connAnswer{})
 		}
 	}
 	for _, kept := range append(all[:3:3], all[5:]...) {
 		_, _ = io.WriteString(kept, "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
-		servertest.Same(t, "answer", firstAnswer(kept), "404 [] false false")
+		servertest.Same(t, "answer", nextAnswer(kept), connAnswer{status: 404})
 	}
 	servertest.Same(t, "lines", strings.Count(log.String(), "too many connections wait"), 1)
 }
@@ -87,5 +87,5 @@ func TestANewcomerIsAccepted(t *testing.T) {
 		all = append(all, r.dial(fmt.Sprintf("127.0.%d.1", i), ""))
 		r.await(min(i+1, 4), min(i+1, 4), min(i+1, 4))
 	}
-	servertest.Same(t, "answer of the oldest one", firstAnswer(all[0]), "")
+	servertest.Same(t, "answer of the oldest one", nextAnswer(all[0]), connAnswer{})
 }

@@ -63,18 +63,26 @@ func (r connsRig) await(open, unread, queued int) {
 	})
 }
 
-// firstAnswer returns the next answer on a connection: its status, its Retry-After, whether it
-// closes the connection, and whether it says that nothing may have counted. If the connection
-// closes without an answer, firstAnswer returns "".
-func firstAnswer(conn net.Conn) string {
+// connAnswer is an answer on a connection. It is zero if the connection closes without one.
+type connAnswer struct {
+	status     int
+	retryAfter string
+	closes     bool
+	countsNot  bool // it says that nothing may have counted
+}
+
+// nextAnswer reads the next answer on a connection.
+func nextAnswer(conn net.Conn) connAnswer {
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return ""
+		return connAnswer{}
 	}
 	defer answer.Body.Close()
 	body, _ := io.ReadAll(answer.Body)
-	return fmt.Sprint(answer.StatusCode, answer.Header["Retry-After"], answer.Close,
-		strings.Contains(string(body), `"may_have_counted":false`))
+	return connAnswer{
+		answer.StatusCode, strings.Join(answer.Header["Retry-After"], ", "), answer.Close,
+		strings.Contains(string(body), `"may_have_counted":false`),
+	}
 }
 
 // When the server stops, a request whose body has not arrived gets a 503, and a connection without
@@ -112,11 +120,13 @@ func TestAStopCutsWhatIsNotRead(t *testing.T) {
 	r.await(5, 4, 4)
 	r.cut()
 	close(goOn)
-	for i, want := range []string{"204 [] false false", "503 [2] true true", "204 [] true false", "", ""} {
-		servertest.Same(t, fmt.Sprint("answer ", i), firstAnswer(all[i]), want)
+	for i, want := range []connAnswer{
+		{status: 204}, {status: 503, retryAfter: "2", closes: true, countsNot: true}, {status: 204, closes: true}, {}, {},
+	} {
+		servertest.Same(t, fmt.Sprint("answer ", i), nextAnswer(all[i]), want)
 	}
 	_, _ = io.WriteString(all[0], "POST /json"+head+`{"to":"ana"}`)
-	servertest.Same(t, "a request after the stop", firstAnswer(all[0]), "")
+	servertest.Same(t, "a request after the stop", nextAnswer(all[0]), connAnswer{})
 }
 
 // A stop waits for at most UnreadWait for a client that does not read its answer.
@@ -145,10 +155,10 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 	for passed, unread := range map[bool]int{false: 0, true: 1} {
 		r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), e, passed)
 		idle := r.dial("127.0.0.1", "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
-		servertest.Same(t, "answer", firstAnswer(idle), "404 [] false false")
+		servertest.Same(t, "answer", nextAnswer(idle), connAnswer{status: 404})
 		r.await(1, unread, 1)
 		r.cut()
-		servertest.Same(t, "after it", firstAnswer(idle), "")
+		servertest.Same(t, "after it", nextAnswer(idle), connAnswer{})
 	}
 }
 
@@ -157,7 +167,7 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 func TestARefusalAwaitsNoBody(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")
-	servertest.Same(t, "answer", firstAnswer(client), "404 [] true false")
+	servertest.Same(t, "answer", nextAnswer(client), connAnswer{status: 404, closes: true})
 }
 
 // A request that is being answered holds no trailer, whether its handler has read the body or not.
