@@ -53,7 +53,9 @@ func slowStrangers(s *apptest.Stack) (wantRefusals func()) {
 				s.Error(err)
 				continue
 			}
-			servertest.Same(s, "answer", fmt.Sprint(answer.StatusCode, answer.Header["Retry-After"], answer.Close), "503 [2] true")
+			servertest.Same(s, "status of the answer", answer.StatusCode, http.StatusServiceUnavailable)
+			servertest.Same(s, "Retry-After", answer.Header.Get("Retry-After"), "2")
+			servertest.Same(s, "the answer closes the connection", answer.Close, true)
 		}
 	}
 }
