@@ -59,6 +59,55 @@ function tick() {
     wait.textContent = left > 0 ? (wait.dataset.said ?? "{wait}").replace("{wait}", lasting(left)) : wait.dataset.over;
     if (left <= 0) wait.closest(".pips-row")?.classList.remove("blocked");
   }
+  for (const reply of document.querySelectorAll(".reply[data-again]")) countReply(reply);
+}
+
+// written is how the server writes a wait in a reply (DurationRoundedUp).
+function written(patterns, s) {
+  const minutes = Math.ceil(s / 60), h = Math.floor(minutes / 60), m = minutes % 60;
+  const pattern = patterns[s < 60 ? 0 : h === 0 ? 1 : m === 0 ? 2 : 3];
+  return pattern.replace("{s}", s).replace("{h}", h).replace("{m}", m);
+}
+
+// A reply to copy counts, too, in its own language: {wait} is the time until the person can ask
+// again, and {life} that for which the code works. At the end of either, the server makes another
+// reply.
+function countReply(reply) {
+  let over = false;
+  for (const text of reply.querySelectorAll("[data-said]")) {
+    const said = text.dataset.said.replace(/{(wait|life)}/g, (_, name) => {
+      const left = (Number(reply.dataset[name]) - now()) / 1000;
+      if (left <= 0) over = true;
+      const down = name === "life" && left > 60; // the code works no longer than the reply says
+      return written(text.dataset.patterns.split("|"), down ? Math.floor(left / 60) * 60 : Math.ceil(left));
+    });
+    if (!over && text.textContent !== said) text.textContent = said;
+  }
+  if (over && !document.hidden) renew(reply);
+}
+
+let renewing = false;
+async function renew(reply) {
+  if (renewing) return;
+  renewing = true;
+  const begun = now();
+  let fresh = null;
+  try {
+    const answer = await fetch(reply.dataset.again);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    startAt(begun, page);
+    fresh = page.querySelector(".reply");
+  } catch {} // the reply stays until the console answers
+  if (fresh && reply.isConnected) exchange(reply, fresh);
+  setTimeout(() => { renewing = false; }, fresh ? 0 : every);
+}
+
+// startAt makes the waits in a part of a page count from the instant at which it was requested.
+function startAt(begun, part) {
+  for (const { dataset } of part.querySelectorAll("[data-left]")) dataset.left = Number(dataset.left) + begun;
+  for (const { dataset } of part.querySelectorAll(".reply[data-again]")) {
+    for (const name of ["wait", "life"]) dataset[name] = Number(dataset[name]) + begun;
+  }
 }
 
 tick();
@@ -284,7 +333,7 @@ async function refresh() {
   if (lost) live.textContent = "";
   lost = false;
   if (page === null) return;
-  for (const wait of page.querySelectorAll("[data-left]")) wait.dataset.left = Number(wait.dataset.left) + begun;
+  startAt(begun, page);
   take(page);
   tick();
 }

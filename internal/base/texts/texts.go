@@ -272,6 +272,13 @@ func DurationRoundedUp(page map[string]string, d time.Duration) string {
 	return fill(page[key], "s", strconv.Itoa(seconds), "h", strconv.Itoa(h), "m", strconv.Itoa(m))
 }
 
+// DurationPatterns returns the patterns of Duration for a script: those of seconds, minutes,
+// hours, and hours with minutes, with "|" between them.
+func (w Words) DurationPatterns() string {
+	page := w.sections[PageSection]
+	return strings.Join([]string{page["Seconds"], page["Minutes"], page["Hours"], page["HoursMinutes"]}, "|")
+}
+
 func (w Words) units(n int, unit string, rest int, smaller string) string {
 	out := strconv.Itoa(n) + " " + w.texts["unit."+unit]
 	if rest > 0 {

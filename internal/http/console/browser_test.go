@@ -29,7 +29,7 @@ import (
 func TestInABrowser(t *testing.T) {
 	inWindows(t, map[string]func(*testing.T, chromium){
 		"fits": mainPagesFit, "resets": resetsAQuota,
-		"list": worksTheList, "ticks": followsTheList, "provider": logsInByTheProvider,
+		"list": worksTheList, "ticks": followsTheList, "reply": countsTheReplyDown, "provider": logsInByTheProvider,
 		"week": worksAWeekByKeyboard, "controls": controlsSayWhatThePageDoes, "choices": choicesInAnOpenList,
 		"keys": turnsTheKeysOff,
 	})
@@ -314,12 +314,13 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.says(`document.activeElement.matches("tbody tr:first-child a") + ""`, "true")
 	w.eval(`document.activeElement.blur(); ""`)
 	w.pointAt(".brand")
-	// The waits in the reply to a person change. The reply's button stays, and keeps the focus.
+	// The reply to a person changes. Its button stays, and keeps the focus.
 	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("nora@example.org"+kb.Enter))
 	w.do(chromedp.Focus(chromedp.CSS("[data-copy]")))
 	told := w.eval(`document.querySelector("#reply").innerText`)
-	r.Clock.Add(2 * time.Minute)
+	r.Clock.Add(10 * time.Minute)
 	w.Until(`document.querySelector("#reply").innerText !== ` + strconv.Quote(told))
+	w.says(`document.querySelector("#reply").innerText`, "expired")
 	w.says(`document.activeElement.id + " " + document.querySelector("[data-copy]").checkVisibility()`, "copy true")
 	w.goTo("/admin?app=shop")
 	r.Break()
@@ -356,6 +357,37 @@ func followsTheList(t *testing.T, browser chromium) {
 	again := r.begin("nora@example.org").Send
 	r.finish(again, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
 	w.Until(verdict + ` !== ` + strconv.Quote(before) + ` && ` + top + `.includes("failed")`)
+}
+
+// The waits in a reply count down on a send's page, in the person's language and in the reader's,
+// and so does what is copied. When a wait is over, the reply says so.
+func countsTheReplyDown(t *testing.T, browser chromium) {
+	r := newRig(t)
+	row := busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	const limit, works = "You've reached our limit for codes. You can ask for the next one ", "The code that you have already works for another "
+	reply := `document.querySelector("#reply").innerText`
+	chinese := r.sent("wei@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
+	w.goTo(explain.SendPageAddress(chinese.ID))
+	w.eval(`Date.now = performance.now = () => 570_500; ""`)
+	w.Until(reply + `.endsWith("验证码在 30 秒内有效。")`)
+	w.says(`document.querySelector(".reply .as").innerText`, "In English: ", " The code works for another 30 s.")
+
+	w.goTo(explain.SendPageAddress(row.ID))
+	w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
+		window.at = (s) => { Date.now = performance.now = () => s * 1000 }; at(0); ""`)
+	for _, c := range []struct{ s, wait, life string }{{"0", "in 38 s", "9 min"}, {"8.5", "in 30 s", "9 min"}, {"36.1", "in 2 s", "9 min"}} {
+		w.eval(`at(` + c.s + `); ""`)
+		w.Until(reply + ` === ` + strconv.Quote(limit+c.wait+". "+works+c.life+"."))
+		w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
+		w.says(`window.copied`, limit+c.wait+". "+works+c.life+".")
+	}
+	r.Clock.Add(39 * time.Second)
+	w.eval(`at(39); document.querySelector("#copy").focus(); ""`)
+	w.Until(reply + ` === "You had reached our limit for codes. You can ask for the next one now. ` + works + `8 min."`)
+	w.says(`document.activeElement.id`, "copy")
+	w.quietAt()
 }
 
 // A real browser goes to the provider, which is another site. It returns to the requested page,

@@ -187,8 +187,8 @@ func (console *Console) filterSuggestions() map[string][]string {
 	return all
 }
 
-// rowsTag returns an entity tag of the rows, their states and the verdict, whose reply has waits in
-// words. The tag does not depend on the remaining times that the open page counts down by itself.
+// rowsTag returns an entity tag of the rows, their states and the verdict. The tag does not depend
+// on the remaining times that the open page counts down by itself.
 func (v *listView) rowsTag() string {
 	h := fnv.New128a()
 	for _, r := range v.Rows {
@@ -198,7 +198,7 @@ func (v *listView) rowsTag() string {
 		}
 	}
 	if v.Verdict != nil {
-		fmt.Fprintln(h, v.Verdict.What, v.Verdict.Next, v.Verdict.Reply.Text)
+		fmt.Fprintln(h, v.Verdict.What, v.Verdict.Next, v.Verdict.Reply.Said)
 	}
 	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }

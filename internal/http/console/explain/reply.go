@@ -16,9 +16,20 @@ import (
 // personReply is a reply that support can copy for the recipient of a code. It names neither rules
 // nor servers, and has waits instead of times, because the person's zone is unknown.
 type personReply struct {
-	Text    string
-	Lang    string // language of Text, for a page's lang attribute
-	Meaning string // Text in the reader's language; "" if Text is in it
+	countedText
+	Lang    string      // language of Text, for a page's lang attribute
+	Meaning countedText // the reply in the reader's language; zero if Text is in it
+
+	Wait  time.Duration // until the person can ask or continue; 0: the reply names no such wait
+	Life  time.Duration // for which the code works; 0: the reply does not say it
+	Again string        // the address of a page with a newer reply; "" if the reply has no waits
+}
+
+// countedText is a text with waits that an open page counts down.
+type countedText struct {
+	Text     string
+	Said     string // Text with {wait} and {life} in place of the waits
+	Patterns string // how the text's language writes waits (texts.Words.DurationPatterns)
 }
 
 // reply returns the reply that fits the verdict, in the person's language or, if that language has
@@ -38,21 +49,28 @@ func (vi verdictInput) reply() personReply {
 	}
 	if life != "" {
 		left = vi.validCode.ExpiresAt.Sub(vi.story.Now)
-		if left > time.Minute { // rounded down: the code works no longer than the reply says
-			left = left.Truncate(time.Minute)
-		}
 	}
-	in := func(w texts.Words) string {
-		text := w.Reply(cause, vi.Channel == recipient.SMS, "to", vi.To, "time", w.Duration(wait))
-		if life != "" {
-			text += w.Reply(life, false, "time", w.Duration(left))
+	in := func(w texts.Words) countedText {
+		said := func(wait, left string) string {
+			text := w.Reply(cause, vi.Channel == recipient.SMS, "time", wait, "to", vi.To)
+			if life != "" {
+				text += w.Reply(life, false, "time", left)
+			}
+			return text
 		}
-		return text
+		works := left
+		if left > time.Minute { // rounded down: the code works no longer than the reply says
+			works = left.Truncate(time.Minute)
+		}
+		return countedText{said(w.Duration(wait), w.Duration(works)), said("{wait}", "{life}"), w.DurationPatterns()}
 	}
 	w := texts.PageTextsOr(vi.Locale, vi.Words)
-	reply := personReply{Text: in(w), Lang: w.Lang()}
+	reply := personReply{countedText: in(w), Lang: w.Lang(), Wait: wait, Life: left}
 	if w.Lang() != vi.Words.Lang() {
 		reply.Meaning = in(vi.Words)
+	}
+	if wait > 0 || left > 0 {
+		reply.Again = SendPageAddress(vi.ID)
 	}
 	return reply
 }
@@ -62,7 +80,7 @@ func (vi verdictInput) reply() personReply {
 func JudgeWithoutRows(masked string, holds *store.Suppression, now time.Time, w texts.Words) *Verdict {
 	v := &Verdict{
 		Tone: Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next"),
-		Reply: personReply{Text: w.Reply("none", false), Lang: w.Lang()},
+		Reply: personReply{countedText: countedText{Text: w.Reply("none", false)}, Lang: w.Lang()},
 	}
 	if masked != "" {
 		v.What = w.Sentence("norows.what.to", texts.Strong("to", masked))

@@ -46,8 +46,8 @@ func TestReply(t *testing.T) {
 				if !c.reply.pattern(w).MatchString(reply.Text) || reply.Text != "" && reply.Lang != w.Lang() {
 					t.Errorf("in %s: %q, want %v in %s", reply.Lang, reply.Text, c.reply, w.Lang())
 				}
-				if english := reply.Lang == "" || reply.Lang == "en"; english != (reply.Meaning == "") ||
-					!english && !c.reply.pattern(texts.PageTextsFor("en")).MatchString(reply.Meaning) {
+				if english := reply.Lang == "" || reply.Lang == "en"; english != (reply.Meaning.Text == "") ||
+					!english && !c.reply.pattern(texts.PageTextsFor("en")).MatchString(reply.Meaning.Text) {
 					t.Errorf("in %s: the meaning %q, want %v in English", reply.Lang, reply.Meaning, c.reply)
 				}
 				for _, hidden := range []string{c.story.Send.Provider, c.story.Send.ProviderCode, "rule", "shop", "{", "UTC", "-"} {
