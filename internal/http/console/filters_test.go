@@ -73,6 +73,7 @@ func TestUnreadableFilters(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	const cursor = "AQAGTDNEtn_wAAAAAAAAAAAAAAAAAAAAAA"
 	long := strings.Repeat("x", 65)
+	shown := strings.NewReplacer("\x00", "�", "\n", "�", "\xff", "�", long, long[:64]+"…").Replace
 	for _, c := range []struct{ query, field, reason string }{
 		{"limit=0", "limit", "invalid"},
 		{"limit=201", "limit", "invalid"},
@@ -115,6 +116,12 @@ func TestUnreadableFilters(t *testing.T) {
 			t.Errorf("%s: %+v, want %s %s", c.query, got, c.field, c.reason)
 		}
 		page := want(t, b.Get("/admin?"+c.query), http.StatusUnprocessableEntity)
+		if value, _ := url.ParseQuery(c.query); c.reason == "invalid" {
+			contains(t, page, "You gave “"+html.EscapeString(shown(value.Get(c.field)))+"”.")
+			contains(t, b.Get("/admin?"+c.query, "Accept-Language", "zh"), "收到的值是“"+html.EscapeString(shown(value.Get(c.field)))+"”。")
+		} else {
+			lacks(t, page, "You gave")
+		}
 		contains(t, page, "This filter cannot be read", c.field, ` href="/admin">`, ` action="/admin/filter"`, ` id="filter-problem"`)
 	}
 	for _, path := range []string{"/v1/admin/sends?a=%zz", "/admin?a;b"} {

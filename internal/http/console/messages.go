@@ -76,7 +76,8 @@ func (console *Console) showMessages(c echo.Context, status int, query url.Value
 		return err
 	}
 	if known := map[string][]string{"app": v.Apps, "purpose": v.Purposes}[v.Mistake.Field]; known != nil {
-		v.Mistake.Text = layout.Words(c).Get("parameter.choice", "values", strings.Join(known, ", "))
+		w := layout.Words(c)
+		v.Mistake = v.Mistake.WithProblem(w.Get("parameter.choice", "values", strings.Join(known, ", ")), w)
 	}
 	status = v.Mistake.StatusOr(status)
 	v.Page = layout.NewPage(c, "messages.title", "messages")

@@ -29,7 +29,7 @@ func TestMessages(t *testing.T) {
 	want(t, b.Get("/admin/messages/html?language=sux"), http.StatusNotFound)
 	for _, query := range []string{"?app=other", "?purpose=other"} {
 		page := want(t, b.Get("/admin/messages"+query, "Accept-Language", "zh"), http.StatusUnprocessableEntity)
-		contains(t, page, ` action="/admin/messages"`, `<option selected>`, ` aria-describedby="filter-problem"`, `</b>: 请用以下之一：`)
+		contains(t, page, ` action="/admin/messages"`, `<option selected>`, ` aria-describedby="filter-problem"`, `</b>: 收到的值是“other”。请用以下之一：`)
 		lacks(t, page, "测试消息", "iframe")
 		b.Script(http.StatusUnprocessableEntity, "GET", "/v1/admin/messages"+query, "")
 	}

@@ -372,7 +372,7 @@ func TestAMistakenFilterKeepsWhatWasFilledIn(t *testing.T) {
 	rec := want(t, b.Get("/admin?status=lost&app=shop&channel=email"), http.StatusUnprocessableEntity)
 	contains(t, rec, `<select name="status" aria-label="State" aria-invalid="true" aria-describedby="filter-problem" autofocus>`,
 		`<option value="email" selected>`, `name="app" value="shop"`,
-		`<p class="note bad" id="filter-problem" role="alert"><b>State</b>: This is one of: `)
+		`<p class="note bad" id="filter-problem" role="alert"><b>State</b>: You gave “lost”. This is one of: `)
 }
 
 // Every page with filters shows its form, or its link to all rows, beside a filter that cannot be
@@ -382,18 +382,20 @@ func TestAMistakenFilterOfOtherPages(t *testing.T) {
 	long := strings.Repeat("x", 65)
 	for path, shows := range map[string][]string{
 		"/admin/acts?what=sent&who=" + long: {
-			`name="who" value="` + long + `"`, `placeholder="Who" aria-invalid="true"`, `<b>Who</b>: This may have at most 64 characters`, `href="/admin/acts">`,
+			`name="who" value="` + long + `"`, `placeholder="Who" aria-invalid="true"`, `<b>Who</b>: You gave “` + long[:64] + `…”. This may have at most 64 characters`, `href="/admin/acts">`,
 		},
-		"/admin/acts?who=admin&cursor=x":        {`name="who" value="admin"`, `<b>cursor</b>: `, `href="/admin/acts">`},
-		"/admin/webhooks?app=shop&state=lost":   {`name="app" value="shop"`, `name="state" aria-label="State" aria-invalid="true"`, `<b>State</b>: This is one of: `},
-		"/admin/webhooks?type=none&other=1":     {`<b>other</b>: There is no such parameter`, `action="/admin/webhooks"`},
-		"/admin/webhooks?app=" + long:           {`name="app" value="` + long + `"`, `<b>App</b>: This may have at most 64 characters`},
-		"/admin/suppressions?state=some":        {`<b>State</b>: This is one of: active, all`, ` href="/admin/suppressions`},
-		"/admin/suppressions?recipient=ana":     {`<b>`, `id="filter-problem"`, ` href="/admin/suppressions`},
-		"/admin/prefixes?state=some":            {`<b>State</b>: This is one of: active, all`, ` href="/admin/prefixes`},
-		"/admin/overview?last=2h":               {`<select name="last" aria-label="Time" aria-invalid="true"`, `<b>Time</b>: This is one of: 1h, 24h, 7d, 30d`},
-		"/admin/overview?by=recipient":          {`<b>by</b>: Codes can be counted by app`, `action="/admin/overview"`},
-		"/admin/overview?from=2026-01-01T00:00": {`id="filter-problem"`, `action="/admin/overview"`},
+		"/admin/acts?who=admin&cursor=x":         {`name="who" value="admin"`, `<b>cursor</b>: You gave “x”. This place`, `href="/admin/acts">`},
+		"/admin/webhooks?app=shop&state=lost":    {`name="app" value="shop"`, `name="state" aria-label="State" aria-invalid="true"`, `<b>State</b>: You gave “lost”. This is one of: `},
+		"/admin/webhooks?type=none&other=1":      {`<b>other</b>: There is no such parameter`, `action="/admin/webhooks"`},
+		"/admin/webhooks?app=" + long:            {`name="app" value="` + long + `"`, `<b>App</b>: You gave “` + long[:64] + `…”. This may have at most 64 characters`},
+		"/admin/suppressions?state=some":         {`<b>State</b>: You gave “some”. This is one of: active, all`, ` href="/admin/suppressions`},
+		"/admin/suppressions?recipient=ana":      {`: You gave “ana”. A recipient`, `id="filter-problem"`, ` href="/admin/suppressions`},
+		"/admin/prefixes?state=some":             {`<b>State</b>: You gave “some”. This is one of: active, all`, ` href="/admin/prefixes`},
+		"/admin/overview?last=2h":                {`<select name="last" aria-label="Time" aria-invalid="true"`, `<b>Time</b>: You gave “2h”. This is one of: 1h, 24h, 7d, 30d`},
+		"/admin/overview?by=recipient":           {`<b>by</b>: You gave “recipient”. Codes can be counted by app`, `action="/admin/overview"`},
+		"/admin/overview?from=2026-01-01T00:00":  {`: You gave “2026-01-01T00:00”. Statistics cover at most 31 days`, `action="/admin/overview"`},
+		"/admin/webhooks?recipient=%3Cb%3E":      {`: You gave “&lt;b&gt;”. A recipient`},
+		"/admin/webhooks?type=a%00%E2%80%AEb%ff": {`: You gave “a��b�”. `},
 	} {
 		rec := want(t, b.Get(path), http.StatusUnprocessableEntity)
 		contains(t, rec, append(shows, `id="filter-problem"`)...)

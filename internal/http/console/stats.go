@@ -50,7 +50,7 @@ func parseDimension(raw string) (values url.Values, by store.Dimension, err erro
 	by = store.Dimension(values.Get("by"))
 	values.Del("by")
 	if by != "" && !slices.Contains(approvalDimensions, by) {
-		return nil, "", fault.Invalid("by", "invalid", "Codes can be counted by app, purpose, domain, country or carrier.")
+		return nil, "", fault.Invalid("by", "invalid", layout.OtherStatsDimension)
 	}
 	return values, by, nil
 }
@@ -98,8 +98,7 @@ func (console *Console) stats(ctx context.Context, raw string, zone *time.Locati
 func (console *Console) statsQuery(q listQuery, zone *time.Location) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
-			return store.StatsQuery{}, fault.Invalid(name, "unknown",
-				"Statistics can be filtered only by app, channel, purpose and time.")
+			return store.StatsQuery{}, fault.Invalid(name, "unknown", layout.OtherStatsFilter)
 		}
 	}
 	f := q.filter
@@ -112,9 +111,9 @@ func (console *Console) statsQuery(q listQuery, zone *time.Location) (store.Stat
 	each := time.Hour
 	switch length := f.To.Sub(f.From); {
 	case length <= 0:
-		return store.StatsQuery{}, fault.Invalid("to", "invalid", "The end must be after the beginning.")
+		return store.StatsQuery{}, layout.ErrEndsBeforeBeginning
 	case length > maxStatsPeriod:
-		return store.StatsQuery{}, fault.Invalid("from", "invalid", "Statistics cover at most 31 days.")
+		return store.StatsQuery{}, fault.Invalid("from", "invalid", layout.StatsTooLong)
 	case length > maxHourlyPeriod:
 		each = 24 * time.Hour
 	}

@@ -84,7 +84,7 @@ func ParseRawQuery(raw string) (url.Values, error) {
 	return values, nil
 }
 
-// shortenName shortens a name that came from a request, for use in a response.
+// shortenName shortens a name or a value that came from a request, for use in a response.
 func shortenName(name string) string {
 	if r := []rune(name); len(r) > maxShortText {
 		return string(r[:maxShortText]) + "…"

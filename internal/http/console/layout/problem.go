@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -29,6 +31,15 @@ var parameterKinds = map[string]string{
 	"cursor": "cursor", "newer": "cursor", "limit": "limit",
 }
 
+// These are the details of mistakes that the statistics have besides those of lists.
+const (
+	OtherStatsFilter    = "Statistics can be filtered only by app, channel, purpose and time."
+	StatsTooLong        = "Statistics cover at most 31 days."
+	OtherStatsDimension = "Codes can be counted by app, purpose, domain, country or carrier."
+)
+
+var statsKinds = map[string]string{OtherStatsFilter: "stats", StatsTooLong: "stats.long", OtherStatsDimension: "stats.by"}
+
 // ErrEndsBeforeBeginning is the error for a time range that ends before it begins.
 var ErrEndsBeforeBeginning = fault.Invalid("to", "invalid", "The end must be after the beginning.")
 
@@ -36,6 +47,8 @@ var ErrEndsBeforeBeginning = fault.Invalid("to", "invalid", "The end must be aft
 func ParameterProblem(w texts.Words, bad *fault.InvalidError) string {
 	kind := parameterKinds[bad.Field]
 	switch {
+	case statsKinds[bad.Detail] != "":
+		kind = statsKinds[bad.Detail]
 	case errors.Is(bad, ErrEndsBeforeBeginning):
 		kind = "order"
 	case bad.Reason == "unknown" && bad.Detail == unknownParameter, bad.Reason == "repeated":
@@ -55,7 +68,7 @@ type FilterMistake struct {
 	Field string // the parameter
 	Name  string // the parameter in the reader's language
 	Value string // the parameter's value, for the form
-	Text  string // what is wrong, in the reader's language
+	Text  string // the value and what is wrong with it, in the reader's language
 }
 
 // FilterMistakeOf returns the mistake that an error is about, and all values of the raw query; ok
@@ -66,8 +79,33 @@ func FilterMistakeOf(raw string, err error, w texts.Words) (mistake FilterMistak
 		return mistake, nil, false
 	}
 	values, _ = url.ParseQuery(raw)
-	mistake = FilterMistake{bad.Field, filterName(bad.Field, w), values.Get(bad.Field), ParameterProblem(w, bad)}
-	return mistake, values, true
+	mistake = FilterMistake{Field: bad.Field, Name: filterName(bad.Field, w), Value: values.Get(bad.Field)}
+	if bad.Reason == "unknown" || bad.Reason == "repeated" {
+		mistake.Text = ParameterProblem(w, bad)
+		return mistake, values, true
+	}
+	return mistake.WithProblem(ParameterProblem(w, bad), w), values, true
+}
+
+// WithProblem returns the mistake with another problem of its value. The text names the value,
+// because a form shows none that is no choice, and no time that a browser cannot read.
+func (m FilterMistake) WithProblem(problem string, w texts.Words) FilterMistake {
+	m.Text = problem
+	if m.Value != "" {
+		m.Text = w.Get("parameter.given", "problem", problem, "value", shownValue(m.Value))
+	}
+	return m
+}
+
+// shownValue shortens a parameter's value like a name. A page can't show the other characters that
+// it replaces, or would put them in another order.
+func shownValue(value string) string {
+	return shortenName(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, value))
 }
 
 // StatusOr returns the status of a page with this mistake. If there is no mistake, it returns the
