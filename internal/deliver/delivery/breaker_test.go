@@ -25,7 +25,7 @@ func try(b *delivery.Breaker, result error) bool {
 
 var errBroken = errors.New("broken")
 
-func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
+func TestBreakerOpensAfterFaultsInARow(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, heard := delivery.NewBreaker("a", false), []bool(nil)
 		b.OnHealthChange(func(h delivery.Health) { heard = append(heard, h.Up); panic("a report survives it") })
@@ -51,7 +51,7 @@ func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 	})
 }
 
-func TestHalfOfTheAttempts(t *testing.T) {
+func TestBreakerByRateOpensAtHalfOfTheAttempts(t *testing.T) {
 	for byRate, up := range map[bool]bool{false: true, true: false} {
 		b := delivery.NewBreaker("a", byRate)
 		for n := range delivery.MinAttemptsForFaultRate {
@@ -94,7 +94,7 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 
 // Without traffic, a check closes a breaker again. No check is made during the breaker's pause, or
 // during an attempt.
-func TestAnIdlePartIsCheckedAgain(t *testing.T) {
+func TestBreakerRechecksAnIdlePart(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, checks := delivery.NewBreaker("mx.example", false), 0
 		check := func(result error) bool {
@@ -116,7 +116,7 @@ func TestAnIdlePartIsCheckedAgain(t *testing.T) {
 }
 
 // A server that gets no more mails may have a new certificate, so its last one is forgotten.
-func TestACertificateIsForgotten(t *testing.T) {
+func TestLastCertificateIsForgotten(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var last delivery.LastCertificate
 		end := time.Now().Add(time.Hour)

@@ -147,7 +147,7 @@ func TestServersOfAResend(t *testing.T) {
 // Of two servers, the first one is silent, or the second one, which a resend prefers. A mail waits
 // 5 s for a silent server. A resend prefers the second server only while that server's last mail
 // did not fail. If both servers are slow, a mail waits for the last one without this limit.
-func TestASilentServerBesideAnother(t *testing.T) {
+func TestServersWithASilentOne(t *testing.T) {
 	silent := func(stage smtptest.Stage) smtptest.Script {
 		return smtptest.Misbehaving(smtptest.Rule{Stage: stage, Stall: true})
 	}
@@ -339,7 +339,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 }
 
 // Slowness counts against a server only while another server is up.
-func TestSlowButAlone(t *testing.T) {
+func TestServersSlowButAlone(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		slow := smtptest.New(t, inTenSeconds())
 		servers := slow.Sender(t)
@@ -366,7 +366,7 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 
 // A server's own faults count against it, but not failures that a message, its recipient or this
 // service causes. The replies of Microsoft in docs/mail-servers.md count against a server, too.
-func TestWhatIsHeldAgainstAServer(t *testing.T) {
+func TestErrorBreakerResult(t *testing.T) {
 	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
 	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}
 	type replies struct {
@@ -423,7 +423,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 
 // If the one attempt at a server that was set aside panics, another attempt may follow, and the
 // connection is free again.
-func TestAnAttemptThatPanicsHoldsNothing(t *testing.T) {
+func TestServersAttemptThatPanics(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, _ := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Times: 3, Close: true}), smtptest.Script{})
 		servers = servers[:1]

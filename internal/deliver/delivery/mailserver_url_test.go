@@ -63,7 +63,7 @@ func TestParseURLs(t *testing.T) {
 
 // A hint warns of a port that does not fit the encryption, of a login with optional encryption, and
 // of the end of password logins at Microsoft.
-func TestHints(t *testing.T) {
+func TestServerURLHints(t *testing.T) {
 	for url, says := range map[string]string{
 		"smtp://u:p@mail.example:465": "smtps://", "smtps://mail.example:587": "smtp://", "smtp://u:p@mail.example": "",
 		"smtp://u:p@mail.example?tls=opportunistic": "set tls=required", "smtp://mail.example?tls=opportunistic": "",

@@ -91,7 +91,7 @@ func TestMailgun(t *testing.T) {
 	}
 }
 
-func TestSecretsThatTravel(t *testing.T) {
+func TestSecretHeaderAndBasicAuth(t *testing.T) {
 	s := Source{Auth: Auth{Scheme: SchemeSecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte("old one"), []byte(secret)}}}
 	s.checks(t, "right", headers("X-Token", "Bearer "+secret), "", now, true)
 	s.checks(t, "the other, alone", headers("X-Token", "old one"), "", now, true)

@@ -17,7 +17,7 @@ import (
 
 // A send still counts, and is not refunded, if its bounce is reported later. The codes and words of
 // the bounce decide whether the recipient is suppressed.
-func TestWhatAProviderTells(t *testing.T) {
+func TestIngestOutcomes(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for to, c := range map[string]struct {
 			outcome feedback.EventMeaning
@@ -73,7 +73,7 @@ func TestWhatAProviderTells(t *testing.T) {
 }
 
 // An event counts only if it is about the mail that was sent, and about the recipient of that mail.
-func TestWhomAProviderMeans(t *testing.T) {
+func TestIngestMatchesMailAndRecipient(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.SuppressFor = 30 * 24 * time.Hour }, func(r *vtest.Rig) {
 		complaint := func(send uuid.UUID, to string) feedback.Event {
 			return feedback.Event{Meaning: feedback.Complained, Send: send, To: to}
@@ -109,7 +109,7 @@ func TestWhomAProviderMeans(t *testing.T) {
 }
 
 // While the database is unavailable, no event counts as received, so the provider sends it again.
-func TestToldWhileTheDatabaseIsAway(t *testing.T) {
+func TestIngestWithoutTheDatabase(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
 		complaint := feedback.Event{Send: id, Meaning: feedback.Complained}

@@ -98,7 +98,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 
 // A carrier that sent a report is not polled. A carrier that refuses a poll for good is not polled
 // again. After an erasure of the recipient, the carrier is not polled.
-func TestCarriersThatAreNotAsked(t *testing.T) {
+func TestReceiptsThatAreNotPolled(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare}
 	}}
@@ -165,7 +165,7 @@ func TestReceiptsOfRefusedAttempts(t *testing.T) {
 
 // If a carrier can't be polled, a message waits for its receipt only if the carrier's reports have
 // the carrier's own ID.
-func TestCarriersThatTellByTheirOwnID(t *testing.T) {
+func TestReceiptsByCarrierID(t *testing.T) {
 	for _, byID := range []bool{true, false} {
 		o := &oracle{mute: true, byID: byID}
 		inquiring(t, o, func(r *vtest.Rig) {
@@ -179,7 +179,7 @@ func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 
 // Polls that hang delay no message, and their number stays within its bound. Another replica does
 // not make the same polls.
-func TestHangingInquiriesHoldUpNothing(t *testing.T) {
+func TestReceiptPollsThatHangDelayNoMessage(t *testing.T) {
 	o := &oracle{}
 	inquiring(t, o, func(r *vtest.Rig) {
 		o.busy = make(chan struct{})

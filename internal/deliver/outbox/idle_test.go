@@ -70,13 +70,13 @@ func (i *idle) asked(what string, calls ...string) {
 
 // A message to which the carrier gave no ID awaits no receipt, because the receipt could not be
 // matched to it.
-func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
+func TestExpectReceiptNeedsAnID(t *testing.T) {
 	o := newIdle(t)
 	o.Receipts = struct{ ReceiptSources }{} // a call would panic
 	o.expectReceipt(t.Context(), store.Work{}, delivery.Result{Provider: "fake"})
 }
 
-func TestBackoff(t *testing.T) {
+func TestRetryDelay(t *testing.T) {
 	o := New(Config{}, Dependencies{})
 	for n := range 100 {
 		low, high := time.Hour, time.Duration(0)
@@ -92,7 +92,7 @@ func TestBackoff(t *testing.T) {
 
 // After an outage of the database, the leases are renewed at once. For the duration of one lease,
 // no row is taken over, neither at a tick nor when memory has capacity again.
-func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
+func TestTakeOverWaitsForOutcomesAfterAnOutage(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
 		held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
@@ -150,7 +150,7 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 }
 
 // While all servers are suspended, rows of expired codes do not show whether other rows wait.
-func TestRowsWaitDuringASuspension(t *testing.T) {
+func TestTakeOverLaneDuringASuspension(t *testing.T) {
 	s := newIdle(t)
 	l := s.lanes[store.Queue{Channel: recipient.Email}]
 	l.behind["shop"] = true
@@ -162,7 +162,7 @@ func TestRowsWaitDuringASuspension(t *testing.T) {
 }
 
 // After a request stops waiting for its outcome, the outbox forgets the wait.
-func TestAnEndedWaitIsForgotten(t *testing.T) {
+func TestSubmitForgetsAnEndedWait(t *testing.T) {
 	s := newIdle(t)
 	l := s.lanes[store.Queue{Channel: recipient.Email}]
 	l.behind[""], l.held[""] = true, s.Capacity // so that no worker begins
@@ -175,7 +175,7 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 
 // A write that panics is repeated at growing intervals, so that the stacks of its panics do not
 // fill the log.
-func TestAnOutcomeWhoseWritePanics(t *testing.T) {
+func TestRetryWriteThatPanics(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r, began, writes := newIdle(t), time.Now(), 0
 		r.retryWrite(t.Context(), func(context.Context) (bool, error) {

@@ -20,7 +20,7 @@ import (
 
 var later = vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")
 
-func TestWhatAFailureMeans(t *testing.T) {
+func TestOutcomeOfEachFailure(t *testing.T) {
 	type row struct {
 		answer   func(context.Context) error
 		want     vtest.Send
@@ -99,7 +99,7 @@ func paced(turn time.Duration) func(context.Context) error {
 
 // A mail above the pace is tried at its turn, however often it was tried before. It waits until its
 // code expires.
-func TestAboveThePace(t *testing.T) {
+func TestRetryAboveThePace(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		for range 9 {
 			r.MailServer.Answer(paced(2 * time.Second))
@@ -239,7 +239,7 @@ func wantPlaces(r *vtest.Rig, want int) {
 
 // If a code ends while its mail waits for a worker, the mail is not sent. The place is given back,
 // except if the recipient was erased, since an erasure frees no quota.
-func TestEndedWhileItWaited(t *testing.T) {
+func TestCodeEndedInTheQueueIsNotSent(t *testing.T) {
 	type row struct {
 		end    func(r *vtest.Rig, id string) error
 		reason string

@@ -129,7 +129,7 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 // Memory holds exactly its capacity, and the next send waits in the database. While a send waits
 // there, a new send waits there too, even if memory has capacity again. Otherwise the old send
 // might never have its turn.
-func TestRoomToTheLast(t *testing.T) {
+func TestQueueHoldsExactlyItsCapacity(t *testing.T) {
 	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		r.Sleep(500 * time.Millisecond) // between two looks at the database
 		ids := r.SendMany(0, memory+1)
@@ -189,7 +189,7 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 
 // Every message of one channel hangs, and there are many more than the capacity. A message of the
 // other channel still goes out at once, even if it had to wait in the database behind all of them.
-func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
+func TestQueueOfAHangingChannelDelaysNoOther(t *testing.T) {
 	mail := func(n int) verification.Request { return vtest.AskFor(vtest.NthAddress(n)) }
 	text := func(n int) verification.Request { return vtest.TextTo(vtest.NthNumber(n)) }
 	dead := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}

@@ -58,7 +58,7 @@ func (counted) UndoSpend(context.Context, []store.SpentCharge) error { return ni
 func (c counted) Spent(_ context.Context, x store.SMSCharge) (int64, error) { return c[x.Cap], nil }
 
 // Strangers hold half as soon as half of a cap's limit without its reserve is spent.
-func TestStrangersHoldHalf(t *testing.T) {
+func TestBudgetStrangersHoldHalf(t *testing.T) {
 	for used, want := range map[int64]bool{349: false, 350: true} {
 		b := NewBudget(counted{"lands country DE": used}, []SpendCap{
 			{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000},
@@ -85,7 +85,7 @@ func (s *silent) Spent(context.Context, store.SMSCharge) (int64, error) {
 }
 
 // While the database does not answer, one request a second waits for it, and only for one cap.
-func TestOneRequestReadsWhatIsSpent(t *testing.T) {
+func TestBudgetIsReadByOneRequest(t *testing.T) {
 	db := &silent{}
 	b := NewBudget(db, []SpendCap{{Name: "day", Per: quota.Day, Limit: 1000}, {Name: "month", Per: quota.Month, Limit: 1000}},
 		slog.New(slog.DiscardHandler), nil)

@@ -46,7 +46,7 @@ func TestCrashIsTakenOver(t *testing.T) {
 
 // After another replica delivered the mail, the stopped process gets a refusal for its own attempt.
 // That causes no refund, no counted failure, and no change of the send's state.
-func TestSleeperChangesNothing(t *testing.T) {
+func TestTakeOverFromASleeper(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		a, _, release := r.Orphan(vtest.NoMailbox)
 		r.Start()

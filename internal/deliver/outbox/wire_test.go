@@ -62,7 +62,7 @@ func onTheWireWith(t *testing.T, change func(*vtest.Settings), script smtptest.S
 
 // A mail server misbehaves once. The test compares the state of the send and of its place in the
 // database. Package smtp tests the class of each misbehaviour at each stage.
-func TestFromTheWireToTheRow(t *testing.T) {
+func TestRowAfterEachFaultOfSMTP(t *testing.T) {
 	const (
 		given   = "failed rejected at attempt 1, 0 mails, 0 places"
 		retried = "sent at attempt 2, 1 mails, 1 places"

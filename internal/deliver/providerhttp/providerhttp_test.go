@@ -18,7 +18,7 @@ import (
 
 // Only bytes written after the connection was ready belong to the request, and no byte leaves after
 // the request was given up. The next request on the connection is tracked separately.
-func TestDeparture(t *testing.T) {
+func TestWriteTrackerCountsTheRequestAlone(t *testing.T) {
 	near, far := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	defer func() { _ = near.Close() }()
@@ -113,7 +113,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptOfTheirWords(t *testing.T) {
+func TestSafeErrorCodeAndID(t *testing.T) {
 	for text, want := range map[string]string{
 		"isv.MOBILE_NUMBER_ILLEGAL": "isv.MOBILE_NUMBER_ILLEGAL", "21211": "21211", "739154": "", "8613812345678": "",
 		"a b": "", "": "",

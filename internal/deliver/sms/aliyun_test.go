@@ -114,7 +114,7 @@ func TestAliyunNumbers(t *testing.T) {
 
 func TestAliyunContract(t *testing.T) { smstest.Contract(t, aliyunRig()) }
 
-func TestAliyunIsAsked(t *testing.T) {
+func TestAliyunPollStatus(t *testing.T) {
 	aliyunSays := func(status int, out string) string {
 		return fmt.Sprintf(
 			`{"Code":"OK","Message":"OK","TotalCount":2,"SmsSendDetailDTOs":{"SmsSendDetailDTO":[{"SendStatus":3,"OutId":"another"},{"SendStatus":%d,"OutId":%q,"PhoneNum":"13812345678"}]}}`, status, out)

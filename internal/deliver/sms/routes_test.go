@@ -49,7 +49,7 @@ func suspend(all *Carriers, n int) {
 }
 
 // A resend goes to another carrier first, but not to one whose last message failed.
-func TestACarrierThatIsIllIsNotPreferred(t *testing.T) {
+func TestCarriersResendAvoidsAFailingOne(t *testing.T) {
 	first, second := &scripted{name: "first"}, &scripted{name: "second", fail: failing(delivery.Temporary)}
 	all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, CarriersOptions{})
 	resend := sample
@@ -63,7 +63,7 @@ func TestACarrierThatIsIllIsNotPreferred(t *testing.T) {
 
 // The next carrier gets only the messages that were certainly not accepted, and those that come
 // while the first carrier is set aside.
-func TestFailover(t *testing.T) {
+func TestCarriersFailover(t *testing.T) {
 	const n = delivery.FaultsToOpenBreaker
 	for name, c := range map[string]struct {
 		fail          *delivery.Error
@@ -174,7 +174,7 @@ func TestRoutesByPrefix(t *testing.T) {
 
 // suspended is true if every carrier for some numbers is set aside, even if other numbers have a
 // carrier that works.
-func TestSuspended(t *testing.T) {
+func TestHasUnreachableNumbers(t *testing.T) {
 	for name, c := range map[string]struct {
 		prefixes [][]string // the prefixes of each carrier
 		failed   []int      // carriers
@@ -206,7 +206,7 @@ func TestSuspended(t *testing.T) {
 }
 
 // untried ends when the breakers allow an attempt for all numbers, even if suspended lasts longer.
-func TestHowLongASuspensionLasts(t *testing.T) {
+func TestHasUnreachableNumbersUntilATryIsAllowed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		all := NewCarriers([]Route{
 			{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
@@ -235,7 +235,7 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 
 // A carrier that refuses numbers counts as working. A carrier that times out does not, even if its
 // messages go to no other carrier, and neither does a carrier that fails half of the time.
-func TestWhatIsHeldAgainstACarrier(t *testing.T) {
+func TestCarriersHealth(t *testing.T) {
 	fails := func(class delivery.ErrorClass) []*delivery.Error {
 		return slices.Repeat([]*delivery.Error{failing(class)}, delivery.FaultsToOpenBreaker)
 	}
@@ -338,7 +338,7 @@ func TestPrefixesThatFailedAreBounded(t *testing.T) {
 
 // The cost is reserved before a carrier gets a message, and given back only if the carrier
 // certainly did not accept the message.
-func TestCosts(t *testing.T) {
+func TestCarriersReserveCosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome *delivery.Error
 		back    int
@@ -409,7 +409,7 @@ func TestCapsStopMessages(t *testing.T) {
 
 // While one carrier is up, the carriers admit any number of messages. While all are suspended, they
 // admit one message for each carrier that may be tried.
-func TestHowManyCarriersAdmit(t *testing.T) {
+func TestCarriersAttemptsAllowed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		all := NewCarriers([]Route{{Carrier: &scripted{name: "first"}}, {Carrier: &scripted{name: "second"}}}, CarriersOptions{})
 		admits := func(when string, want int) {
@@ -441,7 +441,7 @@ func (p *panicking) Send(ctx context.Context, _ Message) (delivery.Result, *deli
 
 // A panic ends the one attempt that a breaker allows for a carrier that was set aside, so the
 // breaker allows another attempt. The cost is given back, unless the carrier may have the message.
-func TestACarrierThatPanics(t *testing.T) {
+func TestCarriersSendThatPanics(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		servertest.Bubble(t, func(t *testing.T) {
 			cost := 0

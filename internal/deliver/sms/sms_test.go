@@ -87,7 +87,7 @@ func (p *probed) PollStatus(context.Context, StatusQuery) (Report, bool, error) 
 	return Report{}, false, nil
 }
 
-func TestWhoCanBeAsked(t *testing.T) {
+func TestCarriersPoller(t *testing.T) {
 	silent, listed := &probed{scripted: scripted{name: "silent"}}, &probed{scripted: scripted{name: "listed"}}
 	routes := []Route{
 		{Carrier: silent},

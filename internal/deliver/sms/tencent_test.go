@@ -103,7 +103,7 @@ func tencentRig() smstest.Rig {
 
 func TestTencentContract(t *testing.T) { smstest.Contract(t, tencentRig()) }
 
-func TestTencentIsAsked(t *testing.T) {
+func TestTencentPollStatus(t *testing.T) {
 	tencentSays := func(status, serial string) string {
 		return fmt.Sprintf(
 			`{"Response":{"PullSmsSendStatusSet":[{"ReportStatus":"SUCCESS","SerialNo":"5000:1"},{"ReportStatus":%q,"SerialNo":%q,"PhoneNumber":"+8613812345678","Description":"x"}],"RequestId":"r"}}`, status, serial)

@@ -91,7 +91,7 @@ func TestTwilioCodeOfAMessageUnderWay(t *testing.T) {
 
 const twilioMessage = "SM00000000000000000000000000000009"
 
-func TestTwilioIsAsked(t *testing.T) {
+func TestTwilioPollStatus(t *testing.T) {
 	smstest.PollContract(t, smstest.Asked{
 		Rig: twilioRig(), ID: twilioMessage,
 		Check: func(r *http.Request, body string) error {

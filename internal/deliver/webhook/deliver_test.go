@@ -72,7 +72,7 @@ func TestEventsAreTriedForADay(t *testing.T) {
 	})
 }
 
-func TestWhatAReceiverWishes(t *testing.T) {
+func TestDelivererFollowsRetryAfterAndGone(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		_, stop := r.replica("shop", "gone")
 		defer stop()
@@ -94,7 +94,7 @@ func TestWhatAReceiverWishes(t *testing.T) {
 
 // A receiver that does not answer gets fewer and fewer attempts at once, down to one. Events of
 // other apps do not wait for it.
-func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
+func TestDelivererOfADeadReceiverDelaysNoOther(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("dead", "shop")
 		defer stop()
@@ -129,7 +129,7 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 
 // If more events wait than there is room for, each arrival makes room for the next event at once.
 // That event does not wait for a tick.
-func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
+func TestDelivererWorksOffABacklog(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.answers("shop", after(func() { time.Sleep(10 * time.Millisecond) }))
 		for range 10 * webhook.MaxShare {
@@ -171,7 +171,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 
 // A stop waits a while for the attempts under way. If it breaks off an attempt, another replica
 // tries the event again at once.
-func TestStopHandsBack(t *testing.T) {
+func TestDelivererHandsBackAtItsStop(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.answers("shop", after(func() { time.Sleep(2 * time.Second) }))
 		r.answers("slow", hang)
@@ -189,7 +189,7 @@ func TestStopHandsBack(t *testing.T) {
 	})
 }
 
-func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
+func TestDelivererWithoutTheDatabase(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		_, stop := r.replica("shop")
 		defer stop()
@@ -209,7 +209,7 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 	})
 }
 
-func TestChange(t *testing.T) {
+func TestChangeSettings(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("shop")
 		d.ChangeSettings(webhook.Settings{})
@@ -251,7 +251,7 @@ func (f *forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, i
 }
 
 // One run goes through all old events, in several steps.
-func TestForgetsInSteps(t *testing.T) {
+func TestSweepEventsInSteps(t *testing.T) {
 	db := &forgetful{steps: []int{webhook.SweepLimit, 0, webhook.SweepLimit, webhook.SweepLimit, 7}}
 	r := vtest.NewRig(t, nil)
 	d := r.Svc.Webhooks

@@ -69,7 +69,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-func TestControlRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestGuardCheckDialRefusesTheUnknown(t *testing.T) {
 	control := Guard{}.checkDial(false)
 	for _, c := range []struct {
 		network, address string

@@ -10,7 +10,7 @@ import (
 
 // A mail that is held back does not delay the end of the program. It is kept when the mailbox
 // closes.
-func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
+func TestMailboxCloseDoesNotWaitForHeldMails(t *testing.T) {
 	box, err := Listen()
 	servertest.OK(t, err)
 	box.Slow(time.Hour)

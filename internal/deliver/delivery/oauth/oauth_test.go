@@ -19,7 +19,7 @@ import (
 )
 
 // Each answer leads to an error that the operator can act on, without the secret.
-func TestAnswers(t *testing.T) {
+func TestSourceTokenByAnswer(t *testing.T) {
 	elsewhere := oauthtest.Start(t, oauthtest.Gives("of another server", 60))
 	for name, c := range map[string]struct {
 		answer oauthtest.Answer
@@ -134,7 +134,7 @@ func expectToken(t *testing.T, source *oauth.Source, want string) {
 
 // A token of 60 s is renewed after 48 s, by one request. Meanwhile, callers get the old token
 // without a wait.
-func TestRenewal(t *testing.T) {
+func TestSourceTokenIsRenewedBeforeItsEnd(t *testing.T) {
 	second := oauthtest.Gives("second", 60)
 	second.After = 5 * time.Second
 	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, said func() string) {
@@ -161,7 +161,7 @@ func TestRenewal(t *testing.T) {
 
 // If a server does not answer, or refuses, the old token is used until it expires. Then a call
 // fails at once and says why. The next token comes within 20 s after the server works again.
-func TestOutage(t *testing.T) {
+func TestSourceTokenDuringAnOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer oauthtest.Answer
 		why    string
@@ -214,7 +214,7 @@ func TestFirstRequestIsBounded(t *testing.T) {
 }
 
 // Tokens that are valid for one second do not cause a request each second.
-func TestShortestLife(t *testing.T) {
+func TestSourceTokenOfOneSecond(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, _ *oauth.Source, _ func() string) {
 		sleepUntil(time.Now(), 9*time.Second)
 		servertest.Same(t, "requests in 9 s", server.Asked(), 2)
@@ -223,7 +223,7 @@ func TestShortestLife(t *testing.T) {
 
 // However often a mail server refuses a token, the token is renewed only once before its planned
 // renewal.
-func TestRefusedTokens(t *testing.T) {
+func TestSourceRenewsARefusedTokenOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, _ func() string) {
 		began := time.Now()
 		refuse := func(refused, want string) {
@@ -272,7 +272,7 @@ func TestLoginProblem(t *testing.T) {
 
 // Each kind of client makes the request that its server expects; the server checks this. The error
 // says what the operator must do, and has no secret.
-func TestKinds(t *testing.T) {
+func TestSourceTokenOfEachKind(t *testing.T) {
 	does := map[string]string{"account": "subject is not a mailbox of the domain"}
 	for _, kind := range oauthtest.Kinds {
 		for _, scope := range []string{oauth.MicrosoftScope, "mail"} {
@@ -292,7 +292,7 @@ func TestKinds(t *testing.T) {
 
 // A command may print a token in several forms. The operator gets an error without the printed text
 // and without the command's standard error.
-func TestLocalTokens(t *testing.T) {
+func TestCommandTokens(t *testing.T) {
 	for name, c := range map[string]struct{ script, says string }{
 		"a token":             {script: "echo t0ken", says: "t0ken<nil>"},
 		"JSON":                {script: `echo '{"access_token":"t0ken","expires_in":60}'`, says: "t0ken<nil>"},
@@ -393,7 +393,7 @@ func life(field string) oauthtest.Answer {
 }
 
 // A token is used for as long as the field says, if the field can be read.
-func TestLifeOfAToken(t *testing.T) {
+func TestLifeIn(t *testing.T) {
 	for field, want := range map[string]int64{
 		`60`: 60, `"60"`: 60, `" 60 "`: 60, `60.9`: 60, `6e1`: 60, `"1h"`: 3600, `"90s"`: 90, `9223372037854775807`: 86400, `1e300`: 86400,
 		`""`: 0, `"soon"`: 0, `true`: 0, `null`: 0, `{}`: 0, `-1`: 0, `0`: 0, `"NaN"`: 0,

@@ -18,7 +18,7 @@ import (
 // The context ends while the server is silent, at every stage, for a first mail and for a mail on a
 // kept connection. Before the final dot, the mail is certainly not accepted. After the final dot,
 // the outcome is unknown.
-func TestCancelling(t *testing.T) {
+func TestSendCancelledAtEachStage(t *testing.T) {
 	for stage, at := range map[smtptest.Stage]string{
 		smtptest.Greet: delivery.StageHello, smtptest.Hello: delivery.StageHello, smtptest.Mail: delivery.StageMail,
 		smtptest.Rcpt: delivery.StageRcpt, smtptest.Data: delivery.StageData, smtptest.Body: delivery.StageBody,
@@ -73,7 +73,7 @@ func TestCancelledBeforehand(t *testing.T) {
 
 // If the 250 arrives just before the cancellation, it counts. The socket, which is about to be
 // closed, is not kept for another mail.
-func TestCancelledInTheLastMoment(t *testing.T) {
+func TestSendCancelledInTheLastMoment(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -98,7 +98,7 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 // The connection is cut at every byte around the end of the message and at some bytes within it. A
 // message that was not wholly written was never accepted, and no dot or command follows the cut.
 // The outcome is unknown only once the final dot has begun to leave.
-func TestWireIsCutWithinTheMessage(t *testing.T) {
+func TestSendWireIsCutWithinTheMessage(t *testing.T) {
 	reference := smtptest.Start(t, smtptest.Script{})
 	if _, err := reference.Sender(t).Send(t.Context(), smtptest.Sample(1)); err != nil {
 		t.Fatal(err)

@@ -148,7 +148,7 @@ func oddities() []misbehaviour {
 // Every row runs with the default timeouts on a virtual clock, with and without PIPELINING. With
 // PIPELINING, rows that need no waiting also run over real sockets, which have buffers and resets
 // that a pipe lacks.
-func TestMisbehaviour(t *testing.T) {
+func TestSendMisbehaviour(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {
 			t.Run(row.name, func(t *testing.T) {

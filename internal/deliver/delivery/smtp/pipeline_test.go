@@ -32,7 +32,7 @@ func TestWritesOfAMail(t *testing.T) {
 // The first refusal decides. After RSET, the connection serves the next mail, unless the server
 // closed it, rejects RSET, or asked for the content in spite of the refusal. In that last case, the
 // server gets neither content nor dot.
-func TestRefusals(t *testing.T) {
+func TestSendRefusals(t *testing.T) {
 	at := func(stage smtptest.Stage, reply string) smtptest.Rule {
 		return smtptest.Rule{Stage: stage, Times: 1, Reply: reply}
 	}

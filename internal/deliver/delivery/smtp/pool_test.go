@@ -72,7 +72,7 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 }
 
 // At Close, a send under way ends normally. No connection is kept, and later mails fail.
-func TestClose(t *testing.T) {
+func TestClientClose(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Misbehaving(
 			smtptest.Rule{Stage: smtptest.Dot, Times: 2, Delay: time.Second},
@@ -445,7 +445,7 @@ func TestServerLimitsSockets(t *testing.T) {
 
 // At most perMinute mails begin within a minute, over all connections. The next mails wait up to 5
 // s for their turn, and are then postponed. With a login at Microsoft's host the default is 30.
-func TestPace(t *testing.T) {
+func TestClientPace(t *testing.T) {
 	microsoft := func(c *smtp.Config) {
 		c.Host = "smtp.office365.com"
 		opportunistic(c)
@@ -495,7 +495,7 @@ func TestPace(t *testing.T) {
 
 // A mail may get its turn and then not be offered, because its server was suspended in the
 // meantime. It then uses up no turn.
-func TestAMailThatDoesNotBeginTakesNoTurn(t *testing.T) {
+func TestDeliverTakesNoTurnIfNotBegun(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		_, s := inBubble(t, smtptest.Script{}, func(c *smtp.Config) { c.PerMinute = 1 })
 		mail, _ := new(delivery.MailEncoder).Encode(smtptest.Sample(1))

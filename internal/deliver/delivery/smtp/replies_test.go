@@ -30,7 +30,7 @@ func TestEnhancedCodes(t *testing.T) {
 }
 
 // An error keeps the kind of its cause, but no text that might quote the server.
-func TestCauses(t *testing.T) {
+func TestErrorKeepsTheKindOfItsCause(t *testing.T) {
 	for _, c := range []struct {
 		stage string
 		err   error
@@ -99,7 +99,7 @@ func TestStrongestMechanism(t *testing.T) {
 
 // A refused connection does not count as one that worked, even if it is still open while another
 // connection serves its first mail.
-func TestARefusedConnectionHasNotWorked(t *testing.T) {
+func TestPoolRefusedConnHasNotWorked(t *testing.T) {
 	p := &pool{limit: newConnLimit(4, 2, 20), conns: connCounts{open: 2}}
 	trials := make([]*session, 2)
 	for i := range trials {

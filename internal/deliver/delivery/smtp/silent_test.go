@@ -81,7 +81,7 @@ func TestServerDropsConnections(t *testing.T) {
 
 // A server that accepts no more connections is set aside, even if its earlier connections worked:
 // they are closed, or wait for an answer.
-func TestAServerThatGoesAway(t *testing.T) {
+func TestPoolSetsAsideAServerThatGoesAway(t *testing.T) {
 	for name, held := range map[string]bool{"its connections end": false, "its connections hang": true} {
 		servertest.Bubble(t, func(t *testing.T) {
 			var away atomic.Bool

@@ -96,7 +96,7 @@ func TestStrangersChooseTheAnswerToRCPT(t *testing.T) {
 // A mail that gives way to others ends its wait at once, at every stage. The server is not at
 // fault, and no other server is tried. Before the final dot the mail was certainly not accepted.
 // After the dot, the outcome is unknown.
-func TestAMailGivesWay(t *testing.T) {
+func TestSendGivesWayAtEachStage(t *testing.T) {
 	for stage, class := range map[smtptest.Stage]delivery.ErrorClass{
 		smtptest.Greet: delivery.Temporary, smtptest.Hello: delivery.Temporary, smtptest.Mail: delivery.Temporary,
 		smtptest.Rcpt: delivery.Temporary, smtptest.Data: delivery.Temporary, smtptest.Dot: delivery.Unknown,

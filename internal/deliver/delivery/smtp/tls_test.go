@@ -233,7 +233,7 @@ func TestUnverifiedCertificate(t *testing.T) {
 
 // A port for TLS from the first byte sends no greeting to a client that begins in the clear. After
 // the timeout, the error names the other scheme.
-func TestNoGreeting(t *testing.T) {
+func TestTLSPortGreetsNoClientInTheClear(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		_, s := inBubble(t, smtptest.Script{TLS: smtptest.Implicit}, required)
 		began := time.Now()
@@ -248,7 +248,7 @@ func TestNoGreeting(t *testing.T) {
 
 // A listener on the wire of a TLS connection can read neither the recipient nor the password nor
 // the code.
-func TestNothingInTheClear(t *testing.T) {
+func TestTLSHidesMailAndPassword(t *testing.T) {
 	for _, kind := range []smtptest.Encryption{smtptest.STARTTLS, smtptest.Implicit} {
 		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})
 		var log servertest.Text
@@ -266,7 +266,7 @@ func TestNothingInTheClear(t *testing.T) {
 }
 
 // The client never logs in without encryption beyond this machine, whatever the server offers.
-func TestPasswordStaysHome(t *testing.T) {
+func TestLoginIsEncryptedBeyondThisMachine(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{Username: username, Password: password}, func(c *smtp.Config) {
 			c.Host, c.TLS, c.Username, c.Password = "relay.example", smtp.TLSOpportunistic, username, password

@@ -143,7 +143,7 @@ func TestFormatOf(t *testing.T) {
 
 // Characters that a person can put into a text or a name never begin another field, another header
 // or another host.
-func TestNothingBreaksOut(t *testing.T) {
+func TestSendEscapesValues(t *testing.T) {
 	m := smstest.Sample()
 	m.Text, m.Sender, m.ID = "\"}, {\"to\": \"+1\"&to=+1\r\n\u2028é😀{secret}", "a\r\nX: y", "i\nd"
 	var header http.Header
@@ -164,7 +164,7 @@ func TestNothingBreaksOut(t *testing.T) {
 	}
 }
 
-func TestDescriptionsAreChecked(t *testing.T) {
+func TestConfigCheck(t *testing.T) {
 	good := func() Config {
 		g := description("https://sms.example.com")
 		g.Poll = pollSettings{URL: "https://sms.example.com/{message}", Status: "$.s"}
@@ -269,7 +269,7 @@ func TestNeedsSecret(t *testing.T) {
 	}
 }
 
-func TestGenericIsAsked(t *testing.T) {
+func TestGenericPollStatus(t *testing.T) {
 	generic := smstest.Rig{Name: "generic", Make: func(t *testing.T, endpoint string) sms.Carrier {
 		g := description(endpoint)
 		g.Poll = pollSettings{URL: endpoint + "/messages/{message}?to={to}", Status: "$.message.state"}
