@@ -28,7 +28,17 @@ func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 		})
 		browser := client{t, e, "203.0.113.9", public}
 		id := browser.admitted(alice)
-		want := func(what string, w *httptest.ResponseRecorder, line string) {
+		type answer struct {
+			status          int
+			header          string // Retry-After
+			retryAfter      int
+			reason, by      string
+			work, next      bool // the answer has work, and the next send would need a pass
+			blockedBy       string
+			quotaRetryAfter int
+			rules           string
+		}
+		want := func(what string, w *httptest.ResponseRecorder, want answer) {
 			t.Helper()
 			var told struct {
 				RetryAfter int `json:"retry_after"`
@@ -44,22 +54,29 @@ func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
 			if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil {
 				t.Fatalf("%v: %s", err, w.Body)
 			}
-			servertest.Same(t, what, fmt.Sprintln(w.Code, w.Header().Get("Retry-After"), told.RetryAfter, told.Reason, told.HumanCheck.By,
-				told.HumanCheck.Work != nil, told.Quota.HumanCheck, told.BlockedBy, told.Quota.RetryAfter, told.Quota.Rules), line+"\n")
+			servertest.Same(t, what, answer{
+				w.Code, w.Header().Get("Retry-After"), told.RetryAfter, told.Reason, told.HumanCheck.By, told.HumanCheck.Work != nil,
+				told.Quota.HumanCheck, told.BlockedBy, told.Quota.RetryAfter, fmt.Sprint(told.Quota.Rules),
+			}, want)
 		}
 		send := func(c client, more string) *httptest.ResponseRecorder {
 			return c.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q%s}`, bob, more))
 		}
 		back := client{t, e, "192.0.2.1", secret}
 		want("a look", browser.do(http.MethodGet, "/v1/verifications/"+id, ""),
-			"200  0   false true  86400 [{minute} {day} {wide} {client} {network}]")
-		want("without a token", send(browser, ""), "428 3600 3600  work true false wide 3600 [{wide}]")
-		want("with a wrong token", send(browser, `,"human_check":"work:e30="`), "422 3600 3600 rejected work true false wide 3600 [{wide}]")
-		want("for a stranger", send(back, ""), "428 3600 3600  work true false wide 3600 [{wide}]")
-		want("for another", send(back, `,"trust":"friend"`), "422  0 unknown  false false  0 []")
+			answer{status: 200, next: true, quotaRetryAfter: 86400, rules: "[{minute} {day} {wide} {client} {network}]"})
+		asked := answer{
+			status: 428, header: "3600", retryAfter: 3600, by: "work", work: true, blockedBy: "wide", quotaRetryAfter: 3600, rules: "[{wide}]",
+		}
+		want("without a token", send(browser, ""), asked)
+		rejected := asked
+		rejected.status, rejected.reason = 422, "rejected"
+		want("with a wrong token", send(browser, `,"human_check":"work:e30="`), rejected)
+		want("for a stranger", send(back, ""), asked)
+		want("for another", send(back, `,"trust":"friend"`), answer{status: 422, reason: "unknown", rules: "[]"})
 		want("the quota of a stranger",
 			back.do(http.MethodPost, "/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q}`, bob)),
-			"200  0   false true  0 [{minute} {day} {wide}]")
+			answer{status: 200, next: true, rules: "[{minute} {day} {wide}]"})
 		back.admitted(bob)
 	})
 }
@@ -94,14 +111,21 @@ func TestOurPageIsAskedForWork(t *testing.T) {
 			return w.Code, told.HumanCheck, told.ID
 		}
 		_, asked, _ := send(public, "")
-		r.Want("a site is asked by", fmt.Sprint(asked.By, asked.SiteKey), "turnstilekey")
+		type offer struct {
+			by, siteKey string
+			work        bool
+		}
+		verificationtest.Equal(r, "a site is asked by", offer{asked.By, asked.SiteKey, asked.Work != nil}, offer{"turnstile", "key", true})
 		status, asked, _ := send(pageOfShop, "")
-		r.Want("our page is asked by", fmt.Sprint(status, asked.By, asked.SiteKey, asked.Work != nil), "428worktrue")
+		r.Want("status on our page", status, http.StatusPreconditionRequired)
+		verificationtest.Equal(r, "our page is asked by", offer{asked.By, asked.SiteKey, asked.Work != nil}, offer{"work", "", true})
 		status, asked, id := send(pageOfShop, `,"human_check":"`+verificationtest.Solve(r, asked)+`"`)
-		r.Want("with its work", fmt.Sprint(status, asked), "202 <nil>")
+		r.Want("status with its work", status, http.StatusAccepted)
+		verificationtest.Equal(r, "asked with its work", asked, nil)
 		r.Sleep(time.Minute)
 		status, asked, _ = send(pageOfShop, `,"verification_id":"`+id+`"`)
-		r.Want("and then", fmt.Sprint(status, asked), "202 <nil>")
+		r.Want("status of the next", status, http.StatusAccepted)
+		verificationtest.Equal(r, "asked for the next", asked, nil)
 		r.Sleep(time.Second)
 		r.WantMails(2)
 	})

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -13,54 +12,59 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
+// pageAnswer is what our page reads.
+type pageAnswer struct {
+	problem
+	body string
+}
+
 // onNews runs a test with a client that makes requests like the page of the app news, with text
 // messages to Germany. Known browsers have more places.
-func onNews(t *testing.T, test func(r *verificationtest.Rig, ask func(method, path, body string) (answer string))) {
+func onNews(t *testing.T, test func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer)) {
 	t.Helper()
 	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }
 	verificationtest.InBubbleWith(t, verificationtest.WithReserve(map[string]int{"hour": 1}, germany), func(r *verificationtest.Rig) {
 		page := client{r.T, r.Svc.Routes(pageKeys, api.Services{}), "192.0.2.1", pageOfNews}
-		test(r, func(method, path, body string) string {
+		test(r, func(method, path, body string) pageAnswer {
 			w := page.do(method, "/v1/"+path, body, fromPage...)
-			return fmt.Sprint(w.Code, " ", slugOf(w), " ", w.Body)
+			return pageAnswer{problemOf(w), w.Body.String()}
 		})
 	})
 }
 
 // firstID returns the ID of the verification in an answer.
-func firstID(answer string) string {
-	return regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(answer)[1]
+func firstID(answer pageAnswer) string {
+	return regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(answer.body)[1]
 }
 
 // If the request says that the page can ask, the answer for a mistyped domain or a landline asks
 // whether the recipient is right. It asks once, before anything is sent. The log contains nothing
 // that a person typed.
 func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
-	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
-		const mistyped, landline = "422 invalid-field to domain_typo", "422 invalid-field to landline"
-		for body, want := range map[string]string{
+	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer) {
+		mistyped, landline, accepted := invalidField("to", "domain_typo"), invalidField("to", "landline"), problem{status: 202}
+		for body, want := range map[string]problem{
 			`"email","to":"ana.maria.1@gmial.com","sure":""`:                    mistyped,
-			`"email","to":"ana.maria.2@gmial.com","sure":"gmial.com"`:           "202",
+			`"email","to":"ana.maria.2@gmial.com","sure":"gmial.com"`:           accepted,
 			`"email","to":"ana.maria.3@gmial.com","sure":"outlok.com"`:          mistyped,
-			`"email","to":"ana.maria.4@gmial.com"`:                              "202",
-			`"email","to":"ana.maria.5@gmail.com","sure":""`:                    "202",
-			`"email","to":"Ana <ana.maria.6@gmail.com>","sure":""`:              "202",
+			`"email","to":"ana.maria.4@gmial.com"`:                              accepted,
+			`"email","to":"ana.maria.5@gmail.com","sure":""`:                    accepted,
+			`"email","to":"Ana <ana.maria.6@gmail.com>","sure":""`:              accepted,
 			`"email","to":"Ana <ana.maria.1@gmial.com>","sure":""`:              mistyped,
-			`"email","to":"Ana <ana.maria.7@gmial.com>","sure":"gmial.com>"`:    "202",
-			`"email","to":"ana.maria@gmial","sure":""`:                          "422 invalid-field to domain_incomplete",
+			`"email","to":"Ana <ana.maria.7@gmial.com>","sure":"gmial.com>"`:    accepted,
+			`"email","to":"ana.maria@gmial","sure":""`:                          invalidField("to", "domain_incomplete"),
 			`"sms","to":"+493023125001","sure":""`:                              landline,
 			`"sms","to":"030 23125002","country":"DE","sure":""`:                landline,
-			`"sms","to":"030 23125003","country":"DE","sure":"030 23125003"`:    "202",
+			`"sms","to":"030 23125003","country":"DE","sure":"030 23125003"`:    accepted,
 			`"sms","to":"030 23125004","country":"DE","sure":"030 23125003"`:    landline,
-			`"sms","to":"+493023125005"`:                                        "202",
-			`"sms","to":"+4915123456789","sure":""`:                             "202",
-			`"sms","to":"+493023125","sure":"","nothing":"ana.maria@gmial.com"`: "400 unknown-field nothing",
+			`"sms","to":"+493023125005"`:                                        accepted,
+			`"sms","to":"+4915123456789","sure":""`:                             accepted,
+			`"sms","to":"+493023125","sure":"","nothing":"ana.maria@gmial.com"`: {400, "unknown-field", "nothing", ""},
 		} {
 			got := ask(http.MethodPost, "verifications", `{"channel":`+body+"}")
-			suggests := regexp.MustCompile(`"suggestion":"ana.maria.[13]@gmail.com"`).MatchString(got)
-			if !strings.HasPrefix(got, want+" ") || suggests != (want == mistyped) {
-				r.Errorf("%s: %s, want %s", body, got, want)
-			}
+			verificationtest.Equal(r, body, got.problem, want)
+			suggests := regexp.MustCompile(`"suggestion":"ana.maria.[13]@gmail.com"`).MatchString(got.body)
+			verificationtest.Equal(r, "suggests for "+body, suggests, want == mistyped)
 		}
 		ask(http.MethodPost, "verifications/ana.maria@gmial.com/check", `{"code":"my code, 23125"}`)
 		r.Sleep(time.Second)
@@ -76,7 +80,7 @@ func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 // A resend shortly before a code expires opens another verification. If the mail with the first
 // code arrives later, its code is valid for the first verification.
 func TestACodeThatComesAfterTheNext(t *testing.T) {
-	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
+	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer) {
 		send := func(body string) (opened, code string) {
 			answer := ask(http.MethodPost, "verifications", body)
 			r.Sleep(time.Second)
@@ -85,13 +89,14 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 		older, first := send(`{"channel":"email","to":"ana.maria@example.com"}`)
 		r.Sleep(8*time.Minute + 30*time.Second)
 		newer, second := send(`{"verification_id":"` + older + `"}`)
-		r.Want("another one is opened, with another code", fmt.Sprint(older != newer, first != second), "true true")
-		check := func(at string) string {
+		verificationtest.Equal(r, "another one is opened", older != newer, true)
+		verificationtest.Equal(r, "with another code", first != second, true)
+		check := func(at string) pageAnswer {
 			return ask(http.MethodPost, "verifications/"+at+"/check", `{"code":"`+first+`"}`)
 		}
-		if wrong, right := check(newer), check(older); !strings.Contains(wrong, `"valid":false`) ||
-			!strings.Contains(right, `"valid":true`) {
-			r.Errorf("%s\n%s", wrong, right)
+		if wrong, right := check(newer), check(older); !strings.Contains(wrong.body, `"valid":false`) ||
+			!strings.Contains(right.body, `"valid":true`) {
+			r.Errorf("%+v\n%+v", wrong, right)
 		}
 	})
 }
@@ -100,21 +105,23 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 // confirmed a phone number. This holds even if the browser sends the token for that number.
 func TestMailAnswerHidesConfirmedNumber(t *testing.T) {
 	ids := regexp.MustCompile(`"(id|support)":"[^"]+"`)
-	var told [2]string
+	var told [2]struct{ sent, status, channels pageAnswer }
 	for i := range told {
-		onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) string) {
+		onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer) {
 			known, start := "", time.Now()
 			if i > 0 {
 				sent := ask(http.MethodPost, "verifications", `{"channel":"sms","to":"+4915123456789"}`)
 				r.Sleep(time.Second)
 				right := ask(http.MethodPost, "verifications/"+firstID(sent)+"/check", `{"code":"`+r.Carrier.Accepted()[0].Code+`"}`)
-				known = regexp.MustCompile(`"known":"([^"]+)"`).FindStringSubmatch(right)[1]
+				known = regexp.MustCompile(`"known":"([^"]+)"`).FindStringSubmatch(right.body)[1]
 			}
 			r.Sleep(time.Minute - time.Since(start))
-			answer := ask(http.MethodPost, "verifications", `{"channel":"email","to":"ana.maria@example.com","known":["`+known+`"]}`)
+			told[i].sent = ask(http.MethodPost, "verifications", `{"channel":"email","to":"ana.maria@example.com","known":["`+known+`"]}`)
 			r.Sleep(time.Minute)
-			answer += ask(http.MethodGet, "verifications/"+firstID(answer), "") + ask(http.MethodGet, "channels", "")
-			told[i] = ids.ReplaceAllString(answer, "")
+			told[i].status, told[i].channels = ask(http.MethodGet, "verifications/"+firstID(told[i].sent), ""), ask(http.MethodGet, "channels", "")
+			for _, answer := range []*pageAnswer{&told[i].sent, &told[i].status, &told[i].channels} {
+				answer.body = ids.ReplaceAllString(answer.body, "")
+			}
 		})
 	}
 	servertest.Same(t, "with a code by text message", told[1], told[0])

@@ -33,13 +33,20 @@ var (
 	fromPage = []string{"Sec-Fetch-Site", "same-origin", "Origin", "https://codes.example"}
 )
 
-// slugOf returns the slug of a problem and, if the problem is about a field, the field and the
-// reason.
-func slugOf(w *httptest.ResponseRecorder) string {
+// problem is an answer's status and, if the answer is a problem, its slug and the field and reason
+// that it names.
+type problem struct {
+	status              int
+	slug, field, reason string
+}
+
+func problemOf(w *httptest.ResponseRecorder) problem {
 	var p struct{ Type, Field, Reason string }
 	_ = json.Unmarshal(w.Body.Bytes(), &p)
-	return strings.TrimSpace(p.Type[strings.LastIndex(p.Type, "/")+1:] + " " + p.Field + " " + p.Reason)
+	return problem{w.Code, p.Type[strings.LastIndex(p.Type, "/")+1:], p.Field, p.Reason}
 }
+
+func invalidField(field, reason string) problem { return problem{422, "invalid-field", field, reason} }
 
 // Only our own page may use the page's key, even if a proxy adds headers. Over plain http, the GET
 // of a page looks like a program's.
@@ -83,7 +90,7 @@ func TestWhereThePagesKeyWorks(t *testing.T) {
 				for of, got := range map[string][2]any{"POST": {post, c.post}, "GET": {get, c.get}} {
 					w, want := got[0].(*httptest.ResponseRecorder), got[1].(int)
 					servertest.Same(r.T, proxy+", "+name+": "+of, w.Code, want)
-					if slug := slugOf(w); (slug == "forbidden") != (want == 403) || strings.Contains(fmt.Sprint(w.Header()), "evil") {
+					if slug := problemOf(w).slug; (slug == "forbidden") != (want == 403) || strings.Contains(fmt.Sprint(w.Header()), "evil") {
 						t.Errorf("%s, %s: %q %v", proxy, name, slug, w.Header())
 					}
 				}
@@ -94,7 +101,7 @@ func TestWhereThePagesKeyWorks(t *testing.T) {
 			for _, query := range []string{"?key=", "?access_token=", "?public_key="} {
 				noKey := client{r.T, e, "192.0.2.1", ""}
 				w := noKey.do(http.MethodGet, "https://codes.example/v1/channels"+query+pageOfShop, "", fromPage...)
-				servertest.Same(r.T, "in the query", fmt.Sprint(w.Code, slugOf(w)), "401unauthorized")
+				servertest.Same(r.T, "in the query", problemOf(w), problem{status: 401, slug: "unauthorized"})
 			}
 		}
 		r.Sleep(time.Second)
@@ -149,53 +156,54 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 				"check":  page.do(http.MethodPost, at+"/check", `{"code":"000000"}`, fromPage...),
 				"cancel": page.do(http.MethodPost, at+"/cancel", "", fromPage...),
 			} {
-				want := map[int]string{404: "404not-found", 200: "200"}[c.status]
+				want := map[int]problem{404: {status: 404, slug: "not-found"}, 200: {status: 200}}[c.status]
 				if act == "resend" && c.status == 200 {
-					want = "429quota-exceeded" // within the minute
+					want = problem{status: 429, slug: "quota-exceeded"} // within the minute
 				}
-				servertest.Same(r.T, act+" "+name, fmt.Sprint(w.Code, slugOf(w)), want)
+				servertest.Same(r.T, act+" "+name, problemOf(w), want)
 			}
 		}
 		mine := send(page, "")
-		for body, want := range map[string]string{
-			`"channel":"sms","to":"+4915123456789"`:                              "422invalid-field channel not_allowed",
-			`"channel":"email","to":"q@example.com","purpose":"login"`:           "422invalid-field purpose unknown",
-			`"channel":"email","to":"q@example.com","purpose":"none"`:            "422invalid-field purpose unknown",
-			`"channel":"email","to":"q@example.com","client_ip":"192.0.2.9"`:     "422invalid-field client_ip not_allowed",
-			`"channel":"email","to":"q@example.com","code":"123456"`:             "422invalid-field code not_allowed",
-			`"channel":"email","to":"q@example.com","code":"123456","ttl":60`:    "422invalid-field code not_allowed",
-			`"channel":"email","to":"q@example.com","ttl":60`:                    "422invalid-field ttl not_allowed",
-			`"channel":"email","to":"q@example.com","session":"s"`:               "422invalid-field session not_allowed",
-			`"channel":"email","to":"q@example.com","trust":"known"`:             "422invalid-field trust not_allowed",
-			`"channel":"email","to":"q@example.com","reference":"order 7"`:       "422invalid-field reference not_allowed",
-			`"verification_id":"` + mine + `","reference":"order 7"`:             "422invalid-field reference not_allowed",
-			`"verification_id":"` + mine + `","channel":"sms"`:                   "422invalid-field channel mismatch",
-			`"verification_id":"` + mine + `","purpose":"login"`:                 "422invalid-field purpose mismatch",
-			`"verification_id":"` + mine + `","to":"q@example.com"`:              "422invalid-field to mismatch",
-			`"channel":"email","to":"q@example.com","app":"news"`:                "400unknown-field app",
-			`"channel":"email","to":"q@example.com","purpose":"default","x":"y"`: "400unknown-field x",
+		for body, want := range map[string]problem{
+			`"channel":"sms","to":"+4915123456789"`:                              invalidField("channel", "not_allowed"),
+			`"channel":"email","to":"q@example.com","purpose":"login"`:           invalidField("purpose", "unknown"),
+			`"channel":"email","to":"q@example.com","purpose":"none"`:            invalidField("purpose", "unknown"),
+			`"channel":"email","to":"q@example.com","client_ip":"192.0.2.9"`:     invalidField("client_ip", "not_allowed"),
+			`"channel":"email","to":"q@example.com","code":"123456"`:             invalidField("code", "not_allowed"),
+			`"channel":"email","to":"q@example.com","code":"123456","ttl":60`:    invalidField("code", "not_allowed"),
+			`"channel":"email","to":"q@example.com","ttl":60`:                    invalidField("ttl", "not_allowed"),
+			`"channel":"email","to":"q@example.com","session":"s"`:               invalidField("session", "not_allowed"),
+			`"channel":"email","to":"q@example.com","trust":"known"`:             invalidField("trust", "not_allowed"),
+			`"channel":"email","to":"q@example.com","reference":"order 7"`:       invalidField("reference", "not_allowed"),
+			`"verification_id":"` + mine + `","reference":"order 7"`:             invalidField("reference", "not_allowed"),
+			`"verification_id":"` + mine + `","channel":"sms"`:                   invalidField("channel", "mismatch"),
+			`"verification_id":"` + mine + `","purpose":"login"`:                 invalidField("purpose", "mismatch"),
+			`"verification_id":"` + mine + `","to":"q@example.com"`:              invalidField("to", "mismatch"),
+			`"channel":"email","to":"q@example.com","app":"news"`:                {400, "unknown-field", "app", ""},
+			`"channel":"email","to":"q@example.com","purpose":"default","x":"y"`: {400, "unknown-field", "x", ""},
 		} {
 			w := page.do(http.MethodPost, "/v1/verifications", "{"+body+"}", fromPage...)
-			servertest.Same(r.T, body, fmt.Sprint(w.Code, slugOf(w)), want)
+			servertest.Same(r.T, body, problemOf(w), want)
 		}
 		w := page.do(http.MethodPost, "/v1/verifications", `{"channel":"email","to":"q@example.com"}`,
 			append(fromPage, "Prefer", "wait=5")...)
-		servertest.Same(r.T, "waits", fmt.Sprint(w.Code, slugOf(w)), "422invalid-field prefer not_allowed")
+		servertest.Same(r.T, "waits", problemOf(w), invalidField("prefer", "not_allowed"))
 
 		// the page's own channels and purposes
-		for query, want := range map[string]string{
-			"": `200 "email"`, "?purpose=default": `200 "email"`, "?purpose=login": "422 invalid-field purpose unknown",
+		for query, want := range map[string]problem{
+			"": {status: 200}, "?purpose=default": {status: 200}, "?purpose=login": invalidField("purpose", "unknown"),
 		} {
 			w := page.do(http.MethodGet, "/v1/channels"+query, "", fromPage...)
 			var told struct {
 				Channels []struct{ Channel json.RawMessage }
 			}
 			_ = json.Unmarshal(w.Body.Bytes(), &told)
-			got := fmt.Sprint(w.Code, " ", slugOf(w))
+			servertest.Same(r.T, "channels"+query, problemOf(w), want)
+			channels := ""
 			for _, c := range told.Channels {
-				got += string(c.Channel)
+				channels += string(c.Channel)
 			}
-			servertest.Same(r.T, "channels"+query, got, want)
+			servertest.Same(r.T, "channels told"+query, channels, map[int]string{200: `"email"`}[want.status])
 		}
 
 		// all other routes are only for secret keys
@@ -205,11 +213,11 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 			name := strings.Replace(route.Method, "HEAD", "GET", 1) + route.Path
 			if strings.HasPrefix(route.Path, "/v1/") && !slices.Contains(offered, name) {
 				w := page.do(route.Method, strings.ReplaceAll(route.Path, ":id", mine), "{}", fromPage...)
-				servertest.Same(r.T, route.Method+" "+route.Path, fmt.Sprint(w.Code, slugOf(w)), "403forbidden")
+				servertest.Same(r.T, route.Method+" "+route.Path, problemOf(w), problem{status: 403, slug: "forbidden"})
 			}
 		}
 		w = as(api.PageKey("gym")).do(http.MethodGet, "/v1/channels", "", fromPage...)
-		servertest.Same(r.T, "an app without a page", fmt.Sprint(w.Code, slugOf(w)), "401unauthorized")
+		servertest.Same(r.T, "an app without a page", problemOf(w), problem{status: 401, slug: "unauthorized"})
 
 		// No message contains the origin that a stranger gave.
 		w = as(pageOfNews).do(http.MethodPost, "/v1/verifications", `{"channel":"sms","to":"+4915123456700"}`,
