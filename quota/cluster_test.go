@@ -33,8 +33,8 @@ func between(do func(n int, run func() error) error) hook {
 
 var errKilled = errors.New("killed")
 
-// These are two buckets whose rules admit two events each. A Take of one ID runs four scripts: two
-// that look at the buckets, and two that take a place in them.
+// twice has the rules of two buckets, each of which admits two events. A Take of one ID runs four
+// scripts: two that look at the buckets, and two that take a place in them.
 var (
 	twice      = []Rule{sliding(Recipient, 2, time.Hour), sliding(IP, 2, time.Hour)}
 	takeSteps  = 4

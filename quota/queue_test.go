@@ -132,7 +132,7 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 		w.come(w.Context(), 0, 1, 0)
 		ctx, leave := context.WithCancel(w.Context())
 		left := make(chan error, 2)
-		for i := range 2 { // the first two callers of the line
+		for i := range 2 { // the first two callers in the line
 			go func() {
 				_, err := w.Wait(ctx, w.request(fmt.Sprint("leaves", i), "a"), w.ask)
 				left <- err

@@ -157,7 +157,7 @@ func (d Decision) Violated() []string {
 }
 
 // Public returns the decision without what clients must not see: Also, observing rules, and
-// Recorded rules unless they block. If that leaves out no rule, it shares Rules with d.
+// Recorded rules unless they block. If no rule is left out, the result shares Rules with d.
 func (d Decision) Public() Decision {
 	d.Also = nil
 	hidden := func(s State) bool { return s.Observe || s.Recorded && !s.blocks() }

@@ -72,7 +72,7 @@ type AccountChange struct {
 	DisabledAt               *time.Time // the zero time: may log in again
 }
 
-// Both wrap ErrBadRequest.
+// These errors wrap ErrBadRequest.
 var (
 	ErrNameTaken     = BadRequestf("an account of this name exists")
 	ErrIdentityTaken = BadRequestf("another account has this identity")

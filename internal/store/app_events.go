@@ -22,7 +22,8 @@ type NewEvent struct {
 // EventType names a type, and the status of the send or verification that it reports.
 type EventType struct{ Name, Status string }
 
-// The types of events, besides those about the end of a send: "send." and the send's status.
+// These are types of events. Events about the end of a send have other types: "send." followed by
+// the send's status.
 const (
 	SendBounced          = "send.bounced" // by a mail provider's report
 	SendDelivered        = "send.delivered"

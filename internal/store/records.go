@@ -36,7 +36,7 @@ type Class string
 const (
 	SecretKeyClass Class = ""        // a back end that says that it knows the person (trust: known)
 	KnownBrowser   Class = "known"   // a browser in which an earlier code of this recipient was entered
-	StrangerClass  Class = "unknown" // any other browser, or request of a back end
+	StrangerClass  Class = "unknown" // any other browser, or any other request of a back end
 )
 
 // Name returns secret, known or unknown, as in log lines, the admin API and the keys of the

@@ -54,7 +54,7 @@ func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	return b
 }
 
-// idBoundsAround is idBoundsOfBatch for rows at most reach old.
+// idBoundsAround is idBoundsOfBatch for rows that are no older than reach.
 func idBoundsAround(near time.Time, reach time.Duration) idBounds {
 	b := idBounds{from: near.Add(-time.Hour), to: near.Add(24 * time.Hour)}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxIDTimeDrift)),

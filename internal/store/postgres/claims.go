@@ -36,7 +36,7 @@ type idempotencyChange struct {
 
 type idempotencyCall = batch.Call[idempotencyChange, store.IdempotencyClaimAnswer]
 
-// releasedClaims are the rows r to release, newClaims the rows u to claim.
+// releasedClaims are the rows r to release, and newClaims are the rows u to claim.
 var (
 	releasedClaims = sqlgen.NewList("r", new(idempotencyCall), func(x *idempotencyCall, to *sqlgen.Row) {
 		to.Bytes("key", x.In.Key[:])

@@ -167,8 +167,8 @@ LATERAL jsonb_populate_record(NULL::refusals, to_jsonb(r) ||
 	}
 }
 
-// genericPages returns how many pages a filter's query touches by the plan that is made for all
-// values.
+// genericPages returns how many pages a filter's query reads with the generic plan, which Postgres
+// makes without the values.
 func genericPages(t *testing.T, conn *pgxpool.Conn, filter store.Filter) int {
 	t.Helper()
 	query, params := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()

@@ -35,7 +35,7 @@ var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID,
 	to.Integer("attempt", held.Attempt)
 })
 
-// sentOutcomes are the rows o of finishSentSQL, outcomes those of finishSQL.
+// sentOutcomes are the rows o of finishSentSQL, and outcomes are the rows o of finishSQL.
 var (
 	sentOutcomes = sqlgen.NewList("o", new(finishCall), addOutcome)
 	outcomes     = sqlgen.NewList("o", new(finishCall), func(x *finishCall, to *sqlgen.Row) {

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Each read of a batch returns the rows of its own recipient and time, whenever the clock was last
-// read. A read that the database rejects fails alone.
+// Each read of a batch returns the rows of its own recipient and time, no matter what time the
+// clock showed when it was last read. A read that the database rejects fails alone.
 func TestLooksShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)

@@ -52,8 +52,8 @@ var failuresFromSQL = dialectSQL{
 	SQLite:   "failures f CROSS JOIN sends s ON s.id = f.id",
 }
 
-// advisoryLockSQL takes the lock @key until the transaction ends, checksLockSQL the lock on checks
-// of @recipient's codes. SQLite has one writer, and needs no locks.
+// advisoryLockSQL takes the lock @key until the transaction ends. checksLockSQL takes the lock on
+// checks of @recipient's codes. SQLite has one writer, and needs no locks.
 var (
 	advisoryLockSQL = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock(@key)`}
 	checksLockSQL   = dialectSQL{Postgres: `

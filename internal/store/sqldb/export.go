@@ -19,7 +19,7 @@ import (
 // exportTable describes which columns of a table t are in a person's export.
 type exportTable struct {
 	about   string         // see store.ExportedTable; without columns, why the table is left out
-	where   string         // rows that name @recipient, perhaps after a JOIN
+	where   string         // the WHERE clause that selects the rows of @recipient, after the JOIN that it needs, if any
 	key     []store.Column // the key of a row, with the alias of its table; in the order of the recipient's index, if there is one
 	columns []store.Column
 	instead map[string]string // SQL that is read in place of a column

@@ -39,8 +39,8 @@ var (
 	})
 )
 
-// Fields of a send that are in the small tables refunds and outbox, found by key. With EXISTS,
-// Postgres might read such a table as a whole.
+// These expressions read fields of a send from the small tables refunds and outbox, by key. With
+// EXISTS, Postgres might read such a table as a whole.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN (SELECT true FROM refunds r WHERE r.id = s.id) IS NOT NULL ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
@@ -50,8 +50,8 @@ const (
 // receipt that comes before the outcome shows only after the outcome.
 const statusSQL = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// SELECT lists for rows s of sends and v of verifications. SendOrRefusalColumns and refusalColumns
-// are for SendOrRefusal.
+// These are SELECT lists for rows s of sends and v of verifications. SendOrRefusalColumns and
+// refusalColumns are for SendOrRefusal.
 var (
 	SendColumns          = SendTable.SelectList()
 	SendOrRefusalColumns = sendOrRefusalTable.SelectList()

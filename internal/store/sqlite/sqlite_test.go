@@ -105,8 +105,8 @@ func TestSQLiteSettings(t *testing.T) {
 	}
 }
 
-// Waiting writes are committed in their order of precedence, whenever they came: outcomes before
-// sends, and last the writes that no request waits for.
+// Waiting writes are committed in their order of precedence, no matter when they came: outcomes
+// before sends, and last the writes that no request waits for.
 func TestWriteTakesTurns(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		clock := &storetest.TestClock{At: storetest.Epoch}

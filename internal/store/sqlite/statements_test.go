@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// onePool returns a database in memory over one connection, and that connection.
+// onePool returns a database in memory with one connection, and a function that passes the
+// connection to look.
 func onePool(t *testing.T) (*sql.DB, func(func(*stmtCachingConn))) {
 	t.Helper()
 	db := storetest.Must(OpenPool("file::memory:", 1))(t)

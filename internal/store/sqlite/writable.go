@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Result codes (https://www.sqlite.org/rescode.html); the lower byte is the primary code.
+// These are result codes (https://www.sqlite.org/rescode.html). The lower byte is the primary code.
 const (
 	sqliteBusy, sqliteLocked, sqliteNoMem = 5, 6, 7
 	sqliteReadOnly, sqliteIOErr           = 8, 10

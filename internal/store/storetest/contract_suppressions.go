@@ -147,7 +147,8 @@ func suppressionEnds(t *testing.T, f *Fixture) {
 	Equal(t, "lifted before its end", len(Must(f.LiftSuppressions(t.Context(), lift, nil))(t)), 1)
 }
 
-// suppressionActs checks that an audit entry and its change are written together, or neither.
+// suppressionActs checks that an audit entry and its change are written together: if the entry is
+// invalid, nothing changes.
 func suppressionActs(t *testing.T, f *Fixture) {
 	act := func(n byte, what string) *store.AuditEntry {
 		return &store.AuditEntry{
@@ -209,8 +210,8 @@ func refusedAs(n int, words string) store.Outcome {
 
 var acceptedByMX = store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"}
 
-// refuse sends a mail to each of n persons, from person first on, on both replicas at once. The
-// server refuses each mail with the words.
+// refuse sends a mail to each of n persons on both replicas at once. The numbers of the persons
+// begin at first. The server refuses each mail with words.
 func (f *Fixture) refuse(t *testing.T, first, n int, words string, changes ...func(*store.Intent)) {
 	t.Helper()
 	begun := f.admitAll(t, n, func(i int) store.Intent {

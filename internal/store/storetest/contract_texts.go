@@ -422,7 +422,7 @@ func spendInParallel(t *testing.T, f *Fixture) {
 	Equal(t, "used", f.spend(t, "", charge("all", 0, 100))[0].Used, int64(98))
 }
 
-// carrierHolds checks that a hold, which is of one recipient on one channel, lasts for its time,
+// carrierHolds checks that a hold applies to one recipient on one channel, and lasts for its time,
 // even if a shorter hold is added. The row is deleted after the hold's end, even if rows are kept
 // for ever.
 func carrierHolds(t *testing.T, f *Fixture) {
