@@ -35,8 +35,8 @@ type Health struct {
 	Since time.Time
 	// Why is the last fault, without private data; empty while up.
 	Why string
-	// CertificateEnd is when a mail server's certificate expires, as seen in the last connection.
-	// It is zero if no connection of the last week used TLS with a verified certificate.
+	// CertificateEnd is when a mail server's certificate expires, as seen in the last connection
+	// with a verified certificate. It is zero if there was no such connection in the last week.
 	CertificateEnd time.Time
 }
 

@@ -186,7 +186,7 @@ func TestServersWithASilentOne(t *testing.T) {
 	}
 }
 
-// pair is two servers, the preferred one first, in a bubble.
+// pair returns two servers without a port, the preferred one first, and the senders for them.
 func pair(t *testing.T, first, second smtptest.Script) (mailserver.Servers, *smtptest.Server, *smtptest.Server) {
 	t.Helper()
 	a, b := smtptest.New(t, first), smtptest.New(t, second)

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// maxReplyBytes bounds the part of a reply that is parsed, and maxReplyRunes the redacted text.
+// maxReplyBytes bounds the part of a reply that is parsed, and maxReplyRunes bounds the redacted
+// text.
 const (
 	maxReplyBytes = 4096
 	maxReplyRunes = 400

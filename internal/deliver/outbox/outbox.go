@@ -147,9 +147,9 @@ const (
 	DefaultWorkers = 16
 )
 
-// These are bounds of the queues in memory. Sends beyond them wait in the database.
+// These constants bound what is held in memory, and the rows of one statement.
 const (
-	DefaultCapacity = 2000 // sends that one queue holds in memory, usually more than it delivers within one lease
+	DefaultCapacity = 2000 // sends that one queue holds, usually more than it delivers within one lease; further sends wait in the database
 	// MaxPendingOutcomes is the maximum number of outcomes that are not in the database yet. If a
 	// process dies while the database is unavailable, up to that many mails, and one more for each
 	// worker, may be sent twice.

@@ -191,7 +191,7 @@ const (
 	// so leastDotPatience is longer.
 	leastPatience    = 20 * time.Millisecond
 	leastDotPatience = 250 * time.Millisecond
-	// A message may always take usualTimes the usual time, but at most maxPatience.
+	// A message may always take usualTimes times the usual time, but at most maxPatience.
 	usualTimes = 3
 	// maxUsual is the usual time with which each message may take maxPatience.
 	maxUsual = maxPatience / usualTimes
@@ -416,7 +416,7 @@ func (l *lane) endOldestDot(f *flight, waits demand, now time.Time) (freed bool,
 }
 
 // soonest returns the shortest time until a message may have to give way, or -1 if no message can
-// give way. It takes less time than counting the waiting messages.
+// give way. Calling soonest takes less time than counting the waiting messages.
 func (l *lane) soonest(now time.Time) time.Duration {
 	soonest, least := time.Duration(-1), l.leastWait()
 	for _, f := range l.underWay {

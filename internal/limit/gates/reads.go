@@ -240,8 +240,8 @@ func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refused *quota.
 	return x, x.err
 }
 
-// asOfNow returns a history as of now, if its rows are still true. answeredAt is when it was
-// answered, on this process's clock.
+// asOfNow adds the time since answeredAt to h.Now. The rows must still be those that the database
+// counts. answeredAt is when the database answered, on this process's clock.
 func (g *Gates) asOfNow(h rowrules.History, answeredAt time.Time) rowrules.History {
 	h.Now = h.Now.Add(g.now().Sub(answeredAt).Truncate(time.Microsecond))
 	return h

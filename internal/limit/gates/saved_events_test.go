@@ -370,8 +370,8 @@ func TestSavedEventsAreReadOnce(t *testing.T) {
 	servertest.Same(t, "read after, counted", fmt.Sprint(db.after, d.Rules[0].Used, err), "7 0 <nil>")
 }
 
-// While the database is away, 200,000 changes wait. The log has the number of further changes once
-// a minute.
+// While the database is away, at most 200,000 changes wait. Further changes are dropped, and the
+// log has their number once a minute.
 func TestSavedEventsLogWhatIsDropped(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		kept := newSavedEvents(r, r.Store, nil, time.Now)

@@ -462,8 +462,8 @@ func TestALookAddsNoRefundedSend(t *testing.T) {
 	})
 }
 
-// The instant of a look is in whole microseconds, as the ends of windows are, whenever the gates
-// answer.
+// The instant of a look is in whole microseconds, as the ends of windows are, even if the gates
+// answer between two microseconds.
 func TestALookIsAtAWholeMicrosecond(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

@@ -77,7 +77,8 @@ type openRow struct {
 	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients
 }
 
-// The bounds of memory. A row takes about 1 KB, the recipients of a shared row about 5 KB.
+// These constants bound the memory. A row takes about 1 KB, and the recipients of a shared row take
+// about 5 KB.
 const (
 	MaxOwnRowsPerNetwork  = 50               // for the first recipients of one network, for each app and rule
 	maxFirstRecipientRows = 5_000            // for the first recipients of all networks

@@ -83,7 +83,7 @@ const (
 	// maxRowsPerLookup bounds one statement.
 	maxRowsPerLookup = 1000
 
-	refundBatch = 64 // in one tick
+	refundBatch = 64 // the most refunds that one tick takes from the database
 )
 
 // Run makes the limiter's new pending refunds at once and, at each tick, all pending refunds and
@@ -309,8 +309,8 @@ func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.U
 	return found, now, err
 }
 
-// CountBadAddress counts a send to an address that accepts no messages among the failures, later if
-// the limiter is away.
+// CountBadAddress counts a send for the rules on failures, because its address accepts no messages.
+// If the limiter is away, the send is counted later.
 func (r *Repair) CountBadAddress(ctx context.Context, s store.Send) {
 	bucket, keep := buckets.Failures(s.App, s.Channel, s.Recipient), r.Policy.Get().LongestFailureWindow()
 	if keep == 0 { // no rule counts it

@@ -30,7 +30,7 @@ import (
 	"sendcode/internal/deliver/webhook"
 )
 
-// Topic is the ARN of a topic, Host the host of SNS in the topic's region.
+// Topic is the ARN of a topic, and Host is the host of SNS in the topic's region.
 const (
 	Topic = "arn:aws:sns:eu-west-1:123456789012:ses-events"
 	Host  = "sns.eu-west-1.amazonaws.com"

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// AccountEmail is the service account's address, and AccountKeyID its key's name.
+// AccountEmail is the service account's address, and AccountKeyID is the name of its key.
 const (
 	AccountEmail = "sendcode@project.iam.gserviceaccount.com"
 	AccountKeyID = "0a1b2c"
