@@ -141,7 +141,7 @@ const (
 	outlookTableEnd = "<!--[if mso]></td></tr></table><![endif]-->"
 )
 
-// The colours of mails of apps that have no colours. web/static/tokens.css has the same values.
+// Mails of apps without colours have these colours. web/static/tokens.css has the same values.
 const (
 	defaultAccent     = "#1f5fd1"
 	defaultDarkAccent = "#8ab4ff"

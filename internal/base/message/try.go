@@ -10,12 +10,11 @@ import (
 	"golang.org/x/text/width"
 )
 
-// The number of characters that an inbox or a notification may show of one part of a mail:
-// htmlPreviewLength for the HTML part, previewLength for any other part. A wide character counts as
-// two. The number for the HTML part is larger because of Exchange, which sends the first 256
-// characters of the displayed part to phones. If a mail has an HTML part, that is the displayed
-// part. Words that the HTML part hides count, because inboxes show them
-// (docs/decisions/0034-the-code-on-top.md).
+// An inbox or a notification may show this many characters of one part of a mail: htmlPreviewLength
+// of the HTML part, and previewLength of any other part. A wide character counts as two. The number
+// for the HTML part is larger because of Exchange, which sends the first 256 characters of the
+// displayed part to phones. If a mail has an HTML part, that is the displayed part. Words that the
+// HTML part hides count, because inboxes show them (docs/decisions/0034-the-code-on-top.md).
 const (
 	previewLength     = 120
 	htmlPreviewLength = 256

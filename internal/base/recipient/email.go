@@ -10,7 +10,8 @@ import (
 	"golang.org/x/text/width"
 )
 
-// The limits of RFC 5321 section 4.5.3.1, in octets. Its 256 for a path include two angle brackets.
+// These are the limits of RFC 5321 section 4.5.3.1, in octets. Its limit of 256 for a path includes
+// two angle brackets.
 const (
 	maxAddressLength   = 254
 	maxLocalPartLength = 64

@@ -193,7 +193,7 @@ func TestSearchByWhatPagesShow(t *testing.T) {
 		ana.To: list(ana), "A...@gone.example": list(ana), "a***@Gone.example": list(ana), ana.To + " " + ana.Recipient.Tag(): list(ana),
 		"#" + strings.ToLower(ana.Recipient.Tag()): list(ana), number.To: list(number), "b•••@mail.example  " + number.Recipient.Tag(): "",
 		"gone.example": "/admin?domain=gone.example", "@Mail.example": "/admin?domain=mail.example", "ana": "", "other.example": "", "b•••@mail.example": "",
-		"6789": "", "c•••@mail.example": "", "r•••@flood.example": "", // the row is that of several recipients
+		"6789": "", "c•••@mail.example": "", "r•••@flood.example": "", // this row counts several recipients
 	} {
 		rec := searchFor(b, typed)
 		if address != "" {

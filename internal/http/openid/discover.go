@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/base/loopback"
 )
 
-// Bounds of a provider's responses, which are small documents.
+// These constants bound the wait for a provider's response and its size. The responses are small
+// documents.
 const (
 	requestTimeout  = 8 * time.Second
 	maxResponseSize = 1 << 20

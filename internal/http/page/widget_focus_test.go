@@ -66,8 +66,8 @@ func aLateAnswerMovesNoFocus(t *testing.T, browser context.Context) {
 	}
 }
 
-// aLateAnswerInAFrame tests the same while the person types in the page around a frame. The frame's
-// document can't detect where the focus is then.
+// aLateAnswerInAFrame tests answers that arrive in a widget in a frame, while the person types in
+// the page around the frame. The frame's document can't detect where the focus is then.
 func aLateAnswerInAFrame(t *testing.T, browser context.Context) {
 	b, s := embeddedBeside(t, browser, accepting(t), browsertest.Look{}, tag("autofocus"), "")
 	b.do(browsertest.Command(page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}), chromedp.Navigate(s.URL))

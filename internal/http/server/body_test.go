@@ -84,7 +84,7 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 	}
 }
 
-// A body whose quotes a shell removed is refused with advice.
+// If a shell seems to have changed the quotes of a body, the refusal says how to send the body.
 func TestReadJSONNamesTheShell(t *testing.T) {
 	for body, named := range map[string]bool{
 		`'{to:x,count:1}'`: true, `'{to:`: true, `{to:x}`: true, `{ to: x }`: true, `{\"to\":\"x\"}`: true, `{'to':'x'}`: true, `“{”`: true,

@@ -40,7 +40,7 @@ const issuerClaim = "sendcode" // the claim iss
 // ring.
 const seedLabel = "proof ed25519"
 
-// Claims of a proof.
+// Claims are the claims of a proof that depend on the verification.
 type Claims struct {
 	ID  string // jti: the verification's ID. A verification has one proof, so a back end can detect a replayed proof by this ID
 	App string // the claim aud

@@ -70,7 +70,7 @@ func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 // sendHistory has counted sends to a recipient, oldest first.
 type sendHistory struct {
 	Own []quota.Event // sends of the verification that a browser names or has just opened, and of the verifications it replaces
-	All []quota.Event // sends of all callers younger than the longest window and 5 minutes; only the new send if it opened a verification
+	All []quota.Event // sends of all callers within the longest window plus 5 minutes; only the new send if it opened a verification
 }
 
 // redact returns the states of a plan's rules that the caller may see. A caller with a secret key

@@ -94,7 +94,7 @@ type Repair interface {
 // LocaleChooser chooses the language of a message. Implementations: message.MailRenderer and
 // message.TextRenderer.
 type LocaleChooser interface {
-	PreferredLocale(app, list string) string // the tag of an Accept-Language list that decides it; if none fits, the first
+	PreferredLocale(app, list string) string // the tag of an Accept-Language list that decides the language; if none fits, the first tag
 }
 
 // ProofSigner signs proofs of approvals. Implementation: proof.Signer.
@@ -331,7 +331,7 @@ func (c Caller) classWithoutTokens() store.Class {
 // the limiter.
 func (s *readService) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
-// Errors of the use cases. Package server maps each but ErrKeptBack to a status.
+// These are errors of the use cases. Package server maps each but ErrKeptBack to a status.
 var (
 	// ErrKeyInProgress: a request with the same idempotency key is under way.
 	ErrKeyInProgress = errors.New("verification: the same request is being worked on")

@@ -58,12 +58,12 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 	b := r.LoggedIn()
 	want(t, b.Post("/admin/accounts", account("add", "mei", "reader", "x")), http.StatusOK)
 	for _, form := range []url.Values{
-		// the name is taken; there is no reason; there is no role
+		// the name is taken; the reason is missing; there is no such role
 		account("add", "mei", "owner", "x"), account("add", "li", "owner", ""), account("add", "li", "root", "x"),
 		// reserved names
 		account("add", "admin", "owner", "x"), account("add", "token", "owner", "x"),
 		account("add", "cli", "owner", "x"),
-		// not names; an unknown account
+		// these are not names; there is no such account
 		account("add", "", "owner", "x"), account("add", "Li Na", "owner", "x"), account("close", "li", "", "x"),
 		// there is no such action; the reason names a person
 		account("delete", "mei", "", "x"), account("add", "li", "owner", "for li@example.com"),

@@ -27,7 +27,7 @@ type Rig struct {
 	*verificationtest.Rig
 	Clock   *Clock
 	Handler http.Handler // the newest console
-	actions bytes.Buffer // the lines of the database's actions
+	actions bytes.Buffer // what the database has logged about administrators' actions
 }
 
 // NewRig returns a rig that has no console yet.

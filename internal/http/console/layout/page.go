@@ -93,9 +93,9 @@ const accountContextKey = "sendcode.admin.reader"
 // SetAccount stores the request's account, which the page's layout shows.
 func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, account{name, role}) }
 
-// These are the names of the cookies with the language and the time zone that a reader chose, and
-// with the browser's zone. The server does not know the browser's zone. So a script in the pages
-// sets that cookie each time.
+// The cookies languageCookie and zoneCookie have the language and the time zone that a reader
+// chose. The cookie ownZoneCookie has the browser's own zone. The server does not know that zone,
+// so a script in each page sets this cookie.
 const (
 	languageCookie  = "sendcode_language"
 	zoneCookie      = "sendcode_chosen_zone" // older versions kept the browser's zone as sendcode_zone, for a year

@@ -130,7 +130,8 @@ func (c *Codes) Paint(accent string) {
 	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: message.NewBrand("", accent, "")} })
 }
 
-// Pause pauses a channel, and no other one. If ch is "", no channel is paused.
+// Pause pauses the channel ch, and ends the pause of every other channel. If ch is "", no channel
+// is paused.
 func (c *Codes) Pause(ch recipient.Channel) {
 	c.change(func() {
 		c.offered.Pauses = nil
@@ -286,7 +287,7 @@ func (b byHand) Submit(_ context.Context, w store.Work, _ time.Duration) store.S
 	return c.settle(status, 0)
 }
 
-// outcome returns the outcome of a message that is delivered now.
+// outcome returns what a server or a carrier answers to a message, as Codes.fate says.
 func (c *Codes) outcome() (delivery.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -107,7 +107,7 @@ func Hang(release <-chan struct{}) func(context.Context) error {
 
 var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
 
-// CodeIn returns the code in a mail.
+// CodeIn returns the code in a mail. If the mail has none, CodeIn returns a text that says so.
 func CodeIn(m delivery.Mail) string {
 	m, err := m.WithTexts()
 	found := codeLine.FindStringSubmatch(m.Text)

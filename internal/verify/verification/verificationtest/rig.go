@@ -388,8 +388,8 @@ func (r *Rig) NoSecretLogged() {
 	}
 }
 
-// FailStore makes these methods of the database fail. Without arguments, all methods
-// fail that write for the gates, the outbox and redemptions.
+// FailStore makes these methods of the database fail. If no method is named, the methods that write
+// for the gates, the outbox and redemptions fail.
 func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
 		methods = []string{"Begin", "Redeem", "Refused", "RenewLeases", "Finish", "Postpone", "TakeOver", "LeaseDueRefunds"}
