@@ -56,11 +56,11 @@ func startProcess(cmd *exec.Cmd, lastSignal syscall.Signal) (*Process, error) {
 // PID returns the process ID, even after the end.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends sig; os.ErrProcessDone when the process has ended.
+// Signal sends sig. If the process has ended, the error is os.ErrProcessDone.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Wait waits for the end and returns what exec.Cmd.Wait returned, or the
-// context's error.
+// Wait waits until the process has ended, and returns what exec.Cmd.Wait returned. If ctx ends
+// first, Wait returns the context's error.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:

@@ -14,7 +14,8 @@ type SharedPostgres struct {
 	templates map[string]string // URLs, by name
 }
 
-// Server returns the server. Tests do not use the database of its URL.
+// Server starts the server if it does not run yet. Tests do not use the database that its URL
+// names.
 func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
 	t.Helper()
 	s.mu.Lock()

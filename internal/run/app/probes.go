@@ -228,7 +228,8 @@ func (r *refusals) note(fail *delivery.Error) {
 	}
 }
 
-// whyRefused returns reason if the channel's last refusalsToReport attempts failed.
+// whyRefused returns reason if at least refusalsToReport attempts of the channel have failed in a
+// row, the last one within refusalsReportedFor.
 func (a *App) whyRefused(ch recipient.Channel, reason server.HealthReason) *server.HealthReason {
 	r := a.refusals[ch]
 	r.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"sendcode/quota"
 )
 
-// Bounds that no setting changes; docs/decisions/0012-settings.md says why.
+// No setting changes these constants; docs/decisions/0012-settings.md says why.
 const (
 	appFailedChecksPerHour = 10_000              // beyond it an alarm is logged
 	suppressionTime        = 30 * 24 * time.Hour // after a permanent bounce, a complaint or an opt-out

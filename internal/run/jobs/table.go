@@ -56,8 +56,8 @@ type Maintenance struct {
 	bursts    []store.Burst      // bursts that LiftedBursts returned to the last run of settleSuppressions
 }
 
-// The intervals of the jobs, and the largest amounts of work in one run. A run is short, so that no
-// other work waits for it.
+// These are the intervals of the jobs, and the largest amounts of work in one run. A run is short,
+// so that no other work waits for it.
 const (
 	RetentionEvery    = 10 * time.Minute // while no old row is left
 	rollUpEvery       = time.Minute      // while no hour is left to count

@@ -368,7 +368,8 @@ func (s *Stack) AwaitMail(to string, n int) []Letter {
 // Await calls [servertest.Await].
 func (s *Stack) Await(what string, done func() bool) { s.Helper(); servertest.Await(s, what, done) }
 
-// Sleep waits as long as an answer told the client to wait.
+// Sleep is for a wait that belongs to a test, such as a client's wait before it tries again. A test
+// that waits for a condition calls Await.
 func Sleep(d time.Duration) { <-time.After(d) }
 
 var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
