@@ -189,19 +189,21 @@ func TestStrangersHaveHalf(t *testing.T) {
 // no place if others have taken all places.
 func TestAdmissionOfUnreadRequest(t *testing.T) {
 	const half = MaxUnderWay / 2
+	type refusals struct{ unread, known, stranger bool }
+	none, strangers, all := refusals{}, refusals{stranger: true}, refusals{true, true, true}
 	for _, c := range []struct {
 		strangers, known int
 		stands           bool // the database has stood still for so long that the limit is lower
-		want             string
+		want             refusals
 	}{
-		{0, 2*half - 1, false, "false false false"},
-		{0, 2 * half, false, "true true true"},
-		{half - 1, half + 1, false, "true true true"},
-		{half, half, false, "true true true"},
-		{half, half - 1, false, "false false true"},
-		{half, 0, true, "false false true"},
-		{half - 1, 1, true, "false false true"},
-		{0, half, true, "true true true"},
+		{0, 2*half - 1, false, none},
+		{0, 2 * half, false, all},
+		{half - 1, half + 1, false, all},
+		{half, half, false, all},
+		{half, half - 1, false, strangers},
+		{half, 0, true, strangers},
+		{half - 1, 1, true, strangers},
+		{0, half, true, all},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			a := New()
@@ -221,13 +223,14 @@ func TestAdmissionOfUnreadRequest(t *testing.T) {
 				again := ok && overloaded.RetryAfter > 0 && errors.Is(refused, fault.Unavailable)
 				servertest.Same(t, "the refused may ask again", again, true)
 			}
-			got := fmt.Sprint(a.RefuseIfFull(ClassUnread) != nil, a.RefuseIfFull(ClassKnown) != nil, refused != nil)
-			servertest.Same(t, fmt.Sprintf("%+v: unread, known, stranger refused", c), got, c.want)
+			got := refusals{a.RefuseIfFull(ClassUnread) != nil, a.RefuseIfFull(ClassKnown) != nil, refused != nil}
+			servertest.Same(t, fmt.Sprintf("%+v: refused", c), got, c.want)
 			state := a.Stats()
-			servertest.Same(t, "state", fmt.Sprint(state.Limit, state.UnderWay[ClassStranger], state.UnderWay[ClassKnown]),
-				fmt.Sprint(most, c.strangers, c.known))
-			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[ClassUnread] > 0, state.Refused[ClassKnown] > 0,
-				state.Refused[ClassStranger] > 0), c.want)
+			servertest.Same(t, "limit", state.Limit, most)
+			servertest.Same(t, "strangers under way", state.UnderWay[ClassStranger], c.strangers)
+			servertest.Same(t, "known under way", state.UnderWay[ClassKnown], c.known)
+			so := refusals{state.Refused[ClassUnread] > 0, state.Refused[ClassKnown] > 0, state.Refused[ClassStranger] > 0}
+			servertest.Same(t, "refused so far", so, c.want)
 		})
 	}
 }

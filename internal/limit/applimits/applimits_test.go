@@ -94,9 +94,16 @@ func inLimits(t *testing.T, test func(r *limitsRig)) {
 	})
 }
 
-// expect makes a call as the app shop, with keys such as "user=42". It compares whether the event
-// was counted, the remaining places of each rule, the wait, and whether the answer is degraded.
-func (r *limitsRig) expect(o applimits.Operation, limit, id, keys, want string) {
+// answer has the fields of an applimits.Answer that tests compare.
+type answer struct {
+	counted bool
+	left    string // the remaining places of each rule, such as "[1 0]"
+	wait    time.Duration
+	local   bool
+}
+
+// expect makes a call as the app shop, with keys such as "user=42".
+func (r *limitsRig) expect(o applimits.Operation, limit, id, keys string, want answer) {
 	r.Helper()
 	ask := applimits.Request{Operation: o, App: "shop", Limit: limit, ID: id, Keys: map[string]string{}}
 	for _, key := range strings.Fields(keys) {
@@ -111,22 +118,21 @@ func (r *limitsRig) expect(o applimits.Operation, limit, id, keys, want string) 
 	for _, s := range a.Public().Rules {
 		left = append(left, s.Remaining())
 	}
-	if got := fmt.Sprint(a.Admitted, left, a.RetryAfter(), a.Local); err != nil || got != want {
-		r.Errorf("%s %s, %s: %s, want %s; %v", o, limit, keys, got, want, err)
-	}
+	vtest.Equal(r, fmt.Sprintf("error of %s %s, %s", o, limit, keys), err, nil)
+	vtest.Equal(r, fmt.Sprintf("%s %s, %s", o, limit, keys), answer{a.Admitted, fmt.Sprint(left), a.RetryAfter(), a.Local}, want)
 }
 
 func TestLimitsTakePeekAndRecord(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
-		r.expect(applimits.Peek, "gift", "", "user=42", "false [1 3] 0s false")
-		r.expect(applimits.Take, "gift", "", "user=42", "true [0 2] 1m0s false")
+		r.expect(applimits.Peek, "gift", "", "user=42", answer{left: "[1 3]"})
+		r.expect(applimits.Take, "gift", "", "user=42", answer{counted: true, left: "[0 2]", wait: time.Minute})
 		time.Sleep(time.Second)
-		r.expect(applimits.Take, "gift", "", "user=42", "false [0 2] 59s false")
-		r.expect(applimits.Take, "gift", "", "user=43", "true [0 2] 1m0s false")
-		r.expect(applimits.Record, "gift", "", "user=42", "true [0 1] 1m0s false")
-		r.expect(applimits.Record, "gift", "", "user=42", "true [0 0] 59m59s false")
-		r.expect(applimits.Record, "gift", "", "user=42", "true [0 0] 1h0m0s false") // over the limit
-		r.expect(applimits.Peek, "gift", "", "user=42", "false [0 0] 1h0m0s false")
+		r.expect(applimits.Take, "gift", "", "user=42", answer{left: "[0 2]", wait: 59 * time.Second})
+		r.expect(applimits.Take, "gift", "", "user=43", answer{counted: true, left: "[0 2]", wait: time.Minute})
+		r.expect(applimits.Record, "gift", "", "user=42", answer{counted: true, left: "[0 1]", wait: time.Minute})
+		r.expect(applimits.Record, "gift", "", "user=42", answer{counted: true, left: "[0 0]", wait: time.Hour - time.Second})
+		r.expect(applimits.Record, "gift", "", "user=42", answer{counted: true, left: "[0 0]", wait: time.Hour}) // over the limit
+		r.expect(applimits.Peek, "gift", "", "user=42", answer{left: "[0 0]", wait: time.Hour})
 		vtest.Equal(r, "outcomes", r.Metrics.Take("limit gift peek looked"), 2)
 		vtest.Equal(r, "outcomes", r.Metrics.Take("limit gift take admitted"), 2)
 		vtest.Equal(r, "outcomes", r.Metrics.Take("limit gift take refused"), 1)
@@ -138,28 +144,29 @@ func TestAnIDCountsOnce(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		long := strings.Repeat("i", applimits.MaxTextBytes)
 		for range 3 {
-			r.expect(applimits.Take, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
-			r.expect(applimits.Record, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
+			r.expect(applimits.Take, "web", long, "resource=/x ip=203.0.113.9", answer{counted: true, left: "[1]"})
+			r.expect(applimits.Record, "web", long, "resource=/x ip=203.0.113.9", answer{counted: true, left: "[1]"})
 		}
-		r.expect(applimits.Take, "web", "i", "resource=/x ip=203.0.113.9", "true [0] 1m0s false")
+		r.expect(applimits.Take, "web", "i", "resource=/x ip=203.0.113.9", answer{counted: true, left: "[0]", wait: time.Minute})
 	})
 }
 
 // Events count together exactly if they have the same app, limit and values of the rule's keys.
 func TestWhatCountsTogether(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
-		r.expect(applimits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
-		r.expect(applimits.Peek, "web", "", "resource=/x ip=1 user=42", "false [1] 0s false")
+		r.expect(applimits.Take, "web", "", "resource=/x ip=1", answer{counted: true, left: "[1]"})
+		r.expect(applimits.Peek, "web", "", "resource=/x ip=1 user=42", answer{left: "[1]"})
 		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1", "resource=/x ip=1 app=blog"} {
-			r.expect(applimits.Peek, "web", "", other, "false [2] 0s false")
+			r.expect(applimits.Peek, "web", "", other, answer{left: "[2]"})
 		}
-		r.expect(applimits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // these keys have names of scopes
-		r.expect(applimits.Take, "words", "", "checks=a failures=c", "false [0 1] 1m0s false")
+		// these keys have names of scopes
+		r.expect(applimits.Take, "words", "", "checks=a failures=b", answer{counted: true, left: "[0 0]", wait: time.Minute})
+		r.expect(applimits.Take, "words", "", "checks=a failures=c", answer{left: "[0 1]", wait: time.Minute})
 		r.SetLimits(applimits.Set{"web": {
 			limitsRule("minute", 2, time.Minute, "ip", "resource"),
 			limitsRule("hour", 5, time.Hour, "resource", "ip"),
 		}})
-		r.expect(applimits.Peek, "web", "", "resource=/x ip=1", "false [1 4] 0s false")
+		r.expect(applimits.Peek, "web", "", "resource=/x ip=1", answer{left: "[1 4]"})
 	})
 }
 
@@ -169,8 +176,8 @@ func TestARuleThatObserves(t *testing.T) {
 		observing := limitsRule("hour", 1, time.Hour, "user")
 		observing.Observe = true
 		r.SetLimits(applimits.Set{"gift": {limitsRule("short", 2, time.Minute, "user"), observing}})
-		r.expect(applimits.Take, "gift", "", "user=42", "true [1] 0s false")
-		r.expect(applimits.Record, "gift", "", "user=42", "true [0] 1m0s false")
+		r.expect(applimits.Take, "gift", "", "user=42", answer{counted: true, left: "[1]"})
+		r.expect(applimits.Record, "gift", "", "user=42", answer{counted: true, left: "[0]", wait: time.Minute})
 	})
 }
 
@@ -179,24 +186,24 @@ func TestARuleThatObserves(t *testing.T) {
 func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
-		r.expect(applimits.Take, "web", "known", keys, "true [1] 0s false")
-		r.expect(applimits.Peek, "web", "", keys, "false [1] 0s false")
+		r.expect(applimits.Take, "web", "known", keys, answer{counted: true, left: "[1]"})
+		r.expect(applimits.Peek, "web", "", keys, answer{left: "[1]"})
 		r.limiter.set(true, false)
 		time.Sleep(3 * time.Second)
-		r.expect(applimits.Take, "web", "known", keys, "true [1] 0s true") // a repetition
-		r.expect(applimits.Take, "web", "", keys, "true [0] 57s true")
-		r.expect(applimits.Take, "web", "", keys, "false [0] 57s true")
-		r.expect(applimits.Peek, "web", "", keys, "false [0] 57s true")
+		r.expect(applimits.Take, "web", "known", keys, answer{counted: true, left: "[1]", local: true}) // a repetition
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[0]", wait: 57 * time.Second, local: true})
+		r.expect(applimits.Take, "web", "", keys, answer{left: "[0]", wait: 57 * time.Second, local: true})
+		r.expect(applimits.Peek, "web", "", keys, answer{left: "[0]", wait: 57 * time.Second, local: true})
 		r.limiter.set(false, false)
 		r.Sleep(gates.LimiterRetryDelay)
-		r.expect(applimits.Peek, "web", "", keys, "false [0] 56s false") // the limiter has one of them
-		r.expect(applimits.Take, "web", "", keys, "false [0] 56s false")
+		r.expect(applimits.Peek, "web", "", keys, answer{left: "[0]", wait: 56 * time.Second}) // the limiter has one of them
+		r.expect(applimits.Take, "web", "", keys, answer{left: "[0]", wait: 56 * time.Second})
 		time.Sleep(56 * time.Second)
-		r.expect(applimits.Take, "web", "", keys, "true [0] 3s false")
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[0]", wait: 3 * time.Second})
 		time.Sleep(3 * time.Second)
-		r.expect(applimits.Take, "web", "", keys, "true [0] 57s false")
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[0]", wait: 57 * time.Second})
 		time.Sleep(time.Minute)
-		r.expect(applimits.Take, "web", "", keys, "true [1] 0s false") // refused events were not kept
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[1]"}) // refused events were not kept
 	})
 }
 
@@ -207,24 +214,25 @@ func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
 		r.limiter.set(true, false)
-		r.expect(applimits.Take, "web", "", keys, "true [1] 0s true")
-		r.expect(applimits.Take, "web", "", keys, "true [0] 1m0s true")
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[1]", local: true})
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[0]", wait: time.Minute, local: true})
 		lose := func() { // brings the limiter back, but loses its answers
 			r.limiter.set(false, false)
 			r.Sleep(gates.LimiterRetryDelay)
 			r.limiter.set(false, true)
 		}
 		lose()
-		r.expect(applimits.Take, "web", "", keys, "false [0] 59s true")
+		r.expect(applimits.Take, "web", "", keys, answer{left: "[0]", wait: 59 * time.Second, local: true})
 		servertest.Same(r.T, "refunds that wait", r.Svc.Gates.PendingRefunds(), 1)
 		lose()
-		r.expect(applimits.Take, "web", "again", keys, "false [0] 58s true")
+		r.expect(applimits.Take, "web", "again", keys, answer{left: "[0]", wait: 58 * time.Second, local: true})
 		servertest.Same(r.T, "refunds that wait in the end", r.Svc.Gates.PendingRefunds(), 0)
 		r.limiter.set(false, false)
 		r.Sleep(gates.LimiterRetryDelay)
-		r.expect(applimits.Take, "web", "", keys, "false [0] 57s false") // the limiter admitted the event, but no longer has it
+		// the limiter admitted the event, but no longer has it
+		r.expect(applimits.Take, "web", "", keys, answer{left: "[0]", wait: 57 * time.Second})
 		time.Sleep(57 * time.Second)
-		r.expect(applimits.Take, "web", "again", keys, "true [1] 0s false")
+		r.expect(applimits.Take, "web", "again", keys, answer{counted: true, left: "[1]"})
 	})
 }
 
@@ -287,8 +295,8 @@ func TestTakesWaitForAPlace(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
 		r.limiter.set(true, false)
-		r.expect(applimits.Take, "web", "", keys, "true [1] 0s true")
-		r.expect(applimits.Take, "web", "", keys, "true [0] 1m0s true")
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[1]", local: true})
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[0]", wait: time.Minute, local: true})
 		time.Sleep(40 * time.Second)
 		wait := func(most time.Duration) (applimits.Answer, error) {
 			ask := applimits.Request{
@@ -309,7 +317,7 @@ func TestTakesWaitForAPlace(t *testing.T) {
 			synctest.Wait()
 		}
 		asked := r.limiter.calls(true)
-		r.expect(applimits.Take, "web", "", keys, "false [0] 1m20s true") // the wait behind two callers
+		r.expect(applimits.Take, "web", "", keys, answer{left: "[0]", wait: 80 * time.Second, local: true}) // the wait behind two callers
 		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Local || a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
@@ -319,7 +327,7 @@ func TestTakesWaitForAPlace(t *testing.T) {
 				r.Errorf("%+v", a)
 			}
 		}
-		r.expect(applimits.Take, "web", "", keys, "false [0] 1m0s false")
+		r.expect(applimits.Take, "web", "", keys, answer{left: "[0]", wait: time.Minute})
 	})
 }
 
@@ -328,8 +336,8 @@ func TestTakesWaitForAPlace(t *testing.T) {
 func TestLimitsAppsShareTheQueue(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		r.SetLimits(applimits.Set{"web": {limitsRule("short", 1, 20*time.Second, "user")}})
-		r.expect(applimits.Take, "web", "", "user=42", "true [0] 20s false")
-		r.expect(applimits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
+		r.expect(applimits.Take, "web", "", "user=42", answer{counted: true, left: "[0]", wait: 20 * time.Second})
+		r.expect(applimits.Take, "web", "", "user=42 app=blog", answer{counted: true, left: "[0]", wait: 20 * time.Second})
 		take := func(app, id, user string) (applimits.Answer, error) {
 			return r.Apply(r.Context(), applimits.Request{
 				Operation: applimits.Take, App: app, Limit: "web", ID: id,
@@ -347,19 +355,24 @@ func TestLimitsAppsShareTheQueue(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		answers := make(chan string, 3)
+		type waited struct {
+			counted bool
+			wait    time.Duration
+			err     error
+		}
+		answers := make(chan waited, 3)
 		for range 3 {
 			all.Go(func() {
 				a, err := take("blog", "once", "42")
-				answers <- fmt.Sprint(a.Admitted, a.RetryAfter(), err)
+				answers <- waited{a.Admitted, a.RetryAfter(), err}
 			})
 		}
 		synctest.Wait()
 		servertest.Same(r.T, "answers before the place is free", len(answers), 0)
 		for range 3 {
-			servertest.Same(r.T, "answer", <-answers, "true 20s <nil>")
+			servertest.Same(r.T, "answer", <-answers, waited{counted: true, wait: 20 * time.Second})
 		}
-		r.expect(applimits.Peek, "web", "", "user=42 app=blog", "false [0] 20s false")
+		r.expect(applimits.Peek, "web", "", "user=42 app=blog", answer{left: "[0]", wait: 20 * time.Second})
 		all.Wait()
 	})
 }
