@@ -295,7 +295,8 @@ func TestSavedEventsMoveBeforeTheyAreDeleted(t *testing.T) {
 	}
 	moved, err := kept.MoveTo(t.Context(), quota.NewMemory(time.Now))
 	loading.Wait()
-	servertest.Same(t, "moved", fmt.Sprint(moved, err), "1 <nil>")
+	servertest.OK(t, err)
+	servertest.Same(t, "moved", moved, 1)
 }
 
 type failingRecord struct {
@@ -351,7 +352,8 @@ func TestSavedEventsAreDeletedOnlyOnceMoved(t *testing.T) {
 		}
 		_, err := kept.MoveTo(t.Context(), limiter)
 		failed := c.read != nil || c.call != nil
-		servertest.Same(t, name, fmt.Sprint(errors.Is(err, away), db.deleted), fmt.Sprint(failed, c.deletes))
+		servertest.Same(t, name+": failed", errors.Is(err, away), failed)
+		servertest.Same(t, name+": deleted", db.deleted, c.deletes)
 	}
 }
 
@@ -367,7 +369,9 @@ func TestSavedEventsAreReadOnce(t *testing.T) {
 		Rules:   []quota.Rule{{Name: "rule", Scope: quota.IP, Limit: 9, Window: time.Hour}},
 		Buckets: map[quota.Scope]string{quota.IP: "b"},
 	})
-	servertest.Same(t, "read after, counted", fmt.Sprint(db.after, d.Rules[0].Used, err), "7 0 <nil>")
+	servertest.OK(t, err)
+	servertest.Same(t, "read after", db.after, 7)
+	servertest.Same(t, "counted", d.Rules[0].Used, 0)
 }
 
 // While the database is away, at most 200,000 changes wait. Further changes are dropped, and the
