@@ -29,7 +29,7 @@ func homes(t *testing.T, r *Redis) (names []string) {
 	return names
 }
 
-// A cluster is broken in several ways, one after the other. It is repaired before the next way.
+// A cluster is broken in several ways, one after the other, and repaired in between.
 func TestClusterThatBreaks(t *testing.T) {
 	t.Parallel() // it waits, on servers of its own
 	cluster := servertest.Cluster(t)

@@ -8,8 +8,8 @@ import (
 
 const maxIDBytes = 64
 
-// tombstoneLife is longer than a late copy of a call, such as one that the Redis client repeated,
-// takes to arrive.
+// tombstoneLife is longer than the time in which a late copy of a call may arrive, for example
+// because the Redis client has repeated the call.
 const tombstoneLife = time.Minute
 
 // resetSlack protects a reset from a Record whose caller read the events before the reset. It is

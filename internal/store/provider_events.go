@@ -56,7 +56,8 @@ func (p ProviderEvent) WithTimes(now time.Time) ProviderEvent {
 	return p
 }
 
-// Suppression returns what the event causes for the recipient of row, the send that it reports on.
+// Suppression returns the suppression that the event causes for the recipient of row, the send that
+// the event reports on.
 func (p ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppression {
 	if row.To == ErasedMask {
 		suppress.Words = ""

@@ -154,7 +154,7 @@ func (v *Verification) Columns() []Column {
 		{"created_at", &v.CreatedAt, InsertedByBegin | ExportedColumn},
 		{"expires_at", &v.ExpiresAt, InsertedByBegin | ExportedColumn},
 		{"attempts", &v.Attempts, ExportedColumn},
-		{"checks", &v.Checks, 0}, // a text: the statement that counts a check appends it
+		{"checks", &v.Checks, 0}, // a text, to which the statement that counts a check appends an entry
 		{"max_attempts", &v.MaxAttempts, InsertedByBegin | ExportedColumn},
 		{"sends", &v.Sends, InsertedByBegin | ExportedColumn},
 		{"approved_at", &v.ApprovedAt, ExportedColumn},

@@ -105,7 +105,7 @@ func (q StatsQuery) intervalNumber(at time.Time) int64 {
 	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.Each.Seconds()))
 }
 
-// StartOfInterval takes a number counted from 1970.
+// StartOfInterval is the inverse of intervalNumber: it returns the start of the interval n.
 func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 	all := q.ZoneOffsets()
 	for i, s := range all {

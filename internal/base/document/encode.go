@@ -96,7 +96,7 @@ func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, name, value)
 }
 
-// encodeScalar returns nil for a struct, a map or a list.
+// encodeScalar returns nil for a value that is encoded as a mapping or a list.
 func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:

@@ -35,8 +35,8 @@ func TestColoursCanBeRead(t *testing.T) {
 		}
 	}
 	servertest.Same(t, "an accent that can be read", message.NewBrand("", "#1f5fd1", "").Light.Accent, "#1f5fd1")
-	// Chromium computes this colour for oklch(from #0f766e max(l, 0.74) c h), the page's text in
-	// the accent.
+	// Chromium computes this colour for oklch(from #0f766e max(l, 0.74) c h), with which tokens.css
+	// makes the colour of text in the accent on dark.
 	servertest.Same(t, "#0f766e on dark", message.NewBrand("", "#0f766e", "").Dark.Accent, "#65bdb3")
 	if got := message.NewBrand("", "", "").Light; got != (message.Palette{}) || (message.Brand{}).StyleSheet() != "" {
 		t.Errorf("without an accent there is %v", got)

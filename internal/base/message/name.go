@@ -74,8 +74,8 @@ func checkText(s string, longest int) error {
 	return nil
 }
 
-// visible reports whether a person sees something where the character stands alone. U+2800, a blank
-// pattern of Braille, is a symbol of Unicode.
+// visible reports whether a person sees something where the character stands alone. U+2800, the
+// blank pattern of Braille, shows nothing, although Unicode counts it among the symbols.
 func visible(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.N, unicode.S, unicode.P) && r != '\u2800'
 }

@@ -24,8 +24,9 @@ var wellKnownDomains = []string{
 // corrected nor suggested.
 var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
-// longDomainLength is the length from which a domain is suggested after two edits. "outlook.com" is
-// long enough; "gmail.com" isn't, because too many real domains are two edits away.
+// longDomainLength is the length of a well-known domain from which it is suggested even if two
+// edits lead to it. "outlook.com" is long enough. "gmail.com" isn't, because too many real domains
+// are two edits away.
 const longDomainLength = 10
 
 // shortNameLength is the length of a domain's name up to which only the part after the name is

@@ -136,8 +136,9 @@ func (vault Vault) SealCallerCode(code string, timed bool, send uuid.UUID) ([]by
 const timedPrefix, untimedPrefix = "t", "u"
 
 // CodeForSend returns the code of a send that is being delivered. A caller's code is decrypted, and
-// any other code is derived. timed says that the message shows how long the code is valid. It fails
-// as DeriveCode does, or if a caller's code is missing or belongs to another send.
+// any other code is derived. timed says that the message shows how long the code is valid.
+// CodeForSend fails as DeriveCode does, or if a caller's code is missing, belongs to another send
+// or can't be decrypted.
 func (vault Vault) CodeForSend(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
 		code, err = vault.DeriveCode(w.Verification)
@@ -183,7 +184,7 @@ func (vault Vault) SendOfMessageID(local string) (uuid.UUID, bool) {
 	local = strings.ToLower(local)
 	text, _, _ := strings.Cut(local, ".")
 	send, err := uuid.Parse(text)
-	if err != nil { // true for most mails, for which no key need be derived
+	if err != nil { // most local parts have no UUID, and then no key is derived
 		return uuid.Nil, false
 	}
 	return vault.sendOfMailToken(send, local)

@@ -92,7 +92,7 @@ func withoutOddLines(mail []byte) []byte {
 		case !header:
 		case len(text) == 0:
 			header = headers && !encoded
-			if header && !field { // an empty header would end the reading
+			if header && !field { // a header parser would stop at an empty header
 				continue
 			}
 			field = false

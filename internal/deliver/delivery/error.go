@@ -24,7 +24,7 @@ const (
 // These are stages of one delivery, in order. StageRequest and StageAnswer belong to a provider's
 // HTTP API.
 const (
-	StagePrepare     = "message" // checking and rendering, before anything is dialled
+	StagePrepare     = "message" // checking and rendering, before a connection is opened
 	StageAllSetAside = "aside"   // every server, or every carrier that reaches the number, is set aside after failures
 	StageDial        = "dial"    // waiting for a free connection, or opening one
 	StageTLS         = "tls"     // STARTTLS and the handshake, or the handshake of smtps

@@ -184,9 +184,9 @@ func (q *queue) pop(l *lane) (first *flight) {
 	return first
 }
 
-// later returns how many of the waiting flights are served after a new flight of a network, if the
-// new flight's code expires at the instant ends. Flights that may be held are served after the new
-// one, unless the network's own flights may be held, too.
+// later returns how many of the waiting flights are served after a new flight of a network. The
+// code of the new flight expires at the time in ends. Flights that may be held are served after the
+// new one, unless the network's own flights may be held, too.
 func (l *lane) later(q *queue, network string, ends, now time.Time) (n int) {
 	heldToo := l.reputations.isHeld(networkKey(network), now)
 	counts := map[string]int{} // by network, how many flights are not counted as later yet

@@ -51,8 +51,8 @@ func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, 
 	return r.MailRenderer.Prepare(x)
 }
 
-// A panic in an attempt ends only that send. If the mail cannot have left, the send is tried once
-// more, and then fails and frees its place. From the final dot on, the outcome is unknown. Two
+// A panic in an attempt affects only that send. If the mail cannot have left, the send is tried
+// once more, and then fails and frees its place. From the final dot on, the outcome is unknown. Two
 // replicas over one Postgres go on sending other mails, whether one of them or both make attempts
 // that panic.
 func TestAPanicEndsOneSend(t *testing.T) {

@@ -59,9 +59,9 @@ func (o *Outbox) maxWorkers(l *lane) int {
 	return min(o.Workers, conns)
 }
 
-// Submit queues a send and waits for the outcome, for at most the duration wait and only until ctx
-// ends. It returns the send with its outcome. If the send has no outcome by that time, Submit
-// returns the send with the status Queued, and delivery continues.
+// Submit queues a send and waits for the outcome, for at most wait and only until ctx ends. It
+// returns the send with its outcome. If the send has no outcome by that time, Submit returns the
+// send with the status Queued, and delivery continues.
 func (o *Outbox) Submit(ctx context.Context, w store.Work, wait time.Duration) store.Send {
 	w.Send.Status = store.Queued // in the response, if the attempt has not ended
 	if wait <= 0 || o.hurried.Load() {

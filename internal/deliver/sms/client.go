@@ -77,8 +77,8 @@ var (
 	MeaningUnreachable = Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Elsewhere: true}
 )
 
-// MeaningLimited says that the carrier accepts no messages for this recipient for the duration
-// hold, because it got too many. Another attempt wouldn't help.
+// MeaningLimited says that the carrier accepts no messages for this recipient until hold has
+// passed, because it got too many. Another attempt wouldn't help.
 func MeaningLimited(hold time.Duration) Meaning {
 	return Meaning{Class: delivery.Rejected, About: delivery.AboutRecipient, Reason: ReasonCarrierLimit, Hold: hold}
 }

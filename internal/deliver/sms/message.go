@@ -6,7 +6,7 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Message is one text message, rendered before anything is dialled.
+// Message is one text message, rendered before a connection to a carrier is opened.
 type Message struct {
 	// ID is the send's ID, the same for every attempt, and the idempotency token where the API has
 	// one.
@@ -41,7 +41,8 @@ type Message struct {
 	Life time.Duration
 }
 
-// StageBudget is the stage in which a message's cost is reserved, before anything is dialled.
+// StageBudget is the stage in which a message's cost is reserved, before a connection to the
+// carrier is opened.
 const StageBudget = "budget"
 
 // These are reasons for which a carrier refuses a message.

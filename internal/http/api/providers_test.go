@@ -63,7 +63,7 @@ func newProviderAPI(t *testing.T) *providerAPI {
 	return providerAPIWith(t, auth, nil, nil, nil)
 }
 
-// useSignature counts a used signature.
+// useSignature decides whether a signature may be used, and counts its use.
 type useSignature func(ctx context.Context, r quota.Request) (quota.Decision, error)
 
 // providerAPIWith returns the API with a provider that authenticates by auth. The provider may

@@ -70,8 +70,8 @@ func (console *Console) answerList(c echo.Context, q listQuery) error {
 	return list.WriteJSON(c, page)
 }
 
-// rowJSONWithoutOutcome returns a row of the database as JSON for scripts. The JSON does not say
-// whether the send's code was entered, expired or canceled, because the row does not have this.
+// rowJSONWithoutOutcome returns a row of the database as JSON for scripts. The row does not show
+// whether the send's code was entered, expired or canceled, so the JSON does not say it.
 func rowJSONWithoutOutcome(s store.SendOrRefusal) layout.JSONObject {
 	row := layout.JSONObject{
 		"id": s.ID, "verification_id": layout.OrNull(s.VerificationID), "at": layout.Timestamp(s.LoggedAt),

@@ -227,9 +227,9 @@ func TestSearchReadsReferences(t *testing.T) {
 	}
 }
 
-// The ID of a request leads to its sends, in any form, unless it is also a recipient, a send's ID
-// or a reference. An ID that the service made contains the time of the request. Any other ID is
-// searched in the last day.
+// A search for the ID of a request, whatever the ID looks like, leads to the request's sends,
+// unless the ID is also a recipient, a send's ID or a reference. An ID that the service made
+// contains the time of the request. Any other ID is searched in the last day.
 func TestSearchByRequest(t *testing.T) {
 	r := newRig(t)
 	made, other := r.id(), uuid.NewString()

@@ -62,8 +62,8 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	contains(t, b.Get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"),
 		`href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
 	contains(t, newRig(t).As("reader").Get("/admin/overview?last=30d"), "No request was refused in this time.", "By day, UTC", ">–</b>")
-	// Text messages that their carriers report as lost have a figure of their own, with a link to
-	// them. There are always eight figures, in whole rows.
+	// Messages that are reported as lost after they were accepted have a figure of their own, with
+	// a link to them. There are always eight figures, in whole rows.
 	servertest.Same(t, "figures", strings.Count(rec.Body.String(), `<li class="card">`), 8)
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
 	r.Must(r.Store.RecordReceipt(t.Context(), s.ID, store.Undelivered))

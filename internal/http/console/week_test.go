@@ -127,8 +127,8 @@ func (k *keyboard) tree() (all []spokenNode) {
 }
 
 // A person does the tasks of a week of support with only a keyboard and a screen reader. Each task
-// takes at most six keys from the list, without typed texts. A screen reader reads the outcome of
-// each task but the export, whose answer is a file.
+// begins at the list and takes at most six keys, not counting typed texts. A screen reader reads
+// the outcome of each task but the export, whose answer is a file.
 func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	r := newRig(t)
 	maria := r.sent("maria@example.com")

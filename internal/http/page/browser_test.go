@@ -360,8 +360,8 @@ func (t *tab) left() int {
 	return 60*m + s
 }
 
-// counts fails the test unless the button counts down a minute that began after the instant from,
-// however long the machine has taken since.
+// counts fails the test unless the button counts down a minute that began later than from, however
+// long the machine has taken since.
 func (t *tab) counts(from time.Time) {
 	t.Helper()
 	if left := t.left(); left > 60 || left < 59-int(time.Since(from)/time.Second) {

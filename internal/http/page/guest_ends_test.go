@@ -203,8 +203,8 @@ func eachUseOfAnEndedProofFails(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// ends tests that the element says that the confirmation has ended, with the address that was
-// confirmed, and that the next proof is a new one.
+// ends tests the way with this name in the map ends. The element then says that the confirmation
+// has ended, its field has the confirmed address, and the next right code leads to another proof.
 func (g *guest) ends(name string) {
 	g.Helper()
 	g.Log(name)

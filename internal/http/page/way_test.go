@@ -52,8 +52,8 @@ func onAWidget(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 	return embedded(t, browser, w, browsertest.Look{}, tag(""))
 }
 
-// theWholeWay tests a sign-in with only the keyboard. If a person pastes too much text, a deletion
-// corrects it.
+// theWholeWay tests a sign-in with only the keyboard. A person who pastes too much text can delete
+// the rest.
 func theWholeWay(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := visiting(t, browser, w)
@@ -134,7 +134,7 @@ func wrongCodes(t *testing.T, browser context.Context) {
 	b.paste("1111137") // the text is too long for a code
 	b.keys(kb.Enter)
 	b.card("code", "The code has 6 digits.")
-	b.keys(kb.Backspace) // the rest was sent before
+	b.keys(kb.Backspace) // what is left, 111113, has been checked already
 	b.rest(longer)
 	is(b, b.world.Codes.Checks(), 2)
 	b.clear("code")

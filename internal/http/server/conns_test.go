@@ -205,7 +205,7 @@ func TestAnAnswerHoldsNoTrailer(t *testing.T) {
 	}
 }
 
-// A stop waits for a request that has begun on an idle connection.
+// A stop waits for a new connection, and for an idle connection once a request has begun on it.
 func TestAStopWaitsForARequestThatHasBegun(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	c := &conn{TCPConn: &net.TCPConn{}, set: conns}
@@ -224,7 +224,8 @@ type refusingPort struct {
 // Accept implements net.Listener.
 func (p refusingPort) Accept() (net.Conn, error) { return nil, p.err }
 
-// The failure to accept connections is logged once a minute. The end of accepting is not logged.
+// A failure to accept connections is logged at most once a minute. The end of accepting is not
+// logged.
 func TestAcceptErrorsAreLogged(t *testing.T) {
 	var log servertest.Text
 	conns := NewConnTracker(0, nil, slog.New(slog.NewTextHandler(&log, nil)))

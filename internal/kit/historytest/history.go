@@ -275,7 +275,8 @@ type judge struct {
 }
 
 // Judge returns the violations of a history, how many sends, answers or checks were judged by each
-// promise, and the results that would break a promise if no sentence allowed them.
+// promise, and the results that would break a promise without a sentence of docs/PROMISES.md that
+// allows them.
 func Judge(h History) (found []Violation, judged map[string]int, allowed []Allowance) {
 	j := &judge{
 		History: h, sends: map[string]*send{}, of: map[string][]request{}, byPerson: map[string][]*send{},

@@ -256,8 +256,8 @@ func (j *judge) countedLate(q, r request) bool {
 	}) || j.notGivenBack(r, since, func(u request) bool { return u.Kind == Reset || j.crashed(u.Begin, r.End) }))
 }
 
-// lostByFailover reports whether a failover may have lost a reset, or the refund of a send that
-// failed or was not taken, between the instant since and the answer.
+// lostByFailover reports whether a failover later than since, and before the answer, may have lost
+// a reset, or the refund of a send that failed or was not taken.
 func (j *judge) lostByFailover(q request, since time.Time) bool {
 	return slices.ContainsFunc(j.Failovers, func(f [2]time.Time) bool {
 		return f[0].Before(q.End) && slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {

@@ -16,9 +16,9 @@ type Disk struct {
 	Dir string
 }
 
-// OnSmallDisk runs a test on a file system of its own with this number of bytes. If this user may
-// not mount a file system, the test runs again in a process with its own namespaces
-// (user_namespaces(7)), which may. If that is forbidden, too, the test is skipped; in CI it fails.
+// OnSmallDisk runs a test on a file system of its own, of size bytes. If this user may not mount a
+// file system, the test runs again in a process with its own namespaces (user_namespaces(7)), where
+// mounting is allowed. If such a process is forbidden, too, the test is skipped; in CI it fails.
 func OnSmallDisk(t *testing.T, size int, test func(*Disk)) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sendcode-disk-") // not t.TempDir, which no other user may enter
@@ -51,7 +51,7 @@ func inOwnNamespace(t *testing.T) {
 	cmd.SysProcAttr = mayMount()
 	said, err := cmd.CombinedOutput()
 	switch ended := func(how string) bool { return strings.Contains(string(said), "--- "+how+": "+t.Name()+" (") }; {
-	case ended("SKIP"), len(said) == 0 && err != nil: // the process was not even started
+	case ended("SKIP"), len(said) == 0 && err != nil: // without output: the process was not started
 		need(t, fmt.Errorf("%w: %v %s", errNoMount, err, said))
 	case err != nil, !ended("PASS"):
 		t.Errorf("in a namespace of its own: %v\n%s", err, said)

@@ -48,7 +48,7 @@ var (
 	}
 )
 
-// With returns the proxy with the text old in its file replaced by new.
+// With returns the proxy with old replaced by new in its file.
 func (p ReverseProxy) With(old, new string) ReverseProxy {
 	p.edits = slices.Concat(p.edits, [][2]string{{old, new}})
 	return p

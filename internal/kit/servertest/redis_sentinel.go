@@ -45,8 +45,8 @@ func (s *SentinelServer) InStep(ctx context.Context) error {
 	return err
 }
 
-// Promoted reports whether another server than the one at addr is the primary. If none is, it makes
-// the Sentinel promote the replica.
+// Promoted reports whether a server other than the one at addr is the primary. If the one at addr
+// is, Promoted asks the Sentinel to promote the replica.
 func (s *SentinelServer) Promoted(ctx context.Context, addr string) bool {
 	now, err := s.client.GetMasterAddrByName(ctx, "main").Result()
 	if err == nil && strings.Join(now, ":") == addr {

@@ -73,8 +73,8 @@ type offered struct{ served, late, refused, refusedLate atomic.Int64 }
 // clock.
 const refusedWithin = 100 * time.Millisecond
 
-// offer sends rate requests a second, evenly, for the duration lasts. It returns when all have
-// ended.
+// offer sends rate requests a second, evenly, for as long as lasts says. It returns when all
+// requests have ended.
 func offer(a *Limiter, p *fakeDatabase, rate int, lasts time.Duration, stranger func(n int) bool) *offered {
 	var o offered
 	var all sync.WaitGroup
@@ -135,7 +135,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 	}
 }
 
-// A load below the capacity is never refused, also after an overload.
+// A load below the capacity is never refused, even after an overload.
 func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &fakeDatabase{rate: 200, base: 450 * time.Millisecond}

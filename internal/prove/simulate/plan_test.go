@@ -96,8 +96,8 @@ var CallFaults = map[string][]Kind{
 	"server": {CallFails, CallUnheard},
 }
 
-// Failing returns a plan in which one call fails: the nth call to the part after the instant from.
-// Afterwards a caller waits as an answer says.
+// Failing returns a plan in which one call fails: the nth of the calls that the part gets later
+// than from. Afterwards a caller waits as an answer says.
 func Failing(events []Event, from time.Duration, fault Kind, part string, n int) Plan {
 	p := Plan{Seed: 1, Replicas: 1, Span: events[len(events)-1].At + 35*time.Second}
 	p.Events = slices.Concat([]Event{{At: from, Kind: fault, Method: part, N: n}}, events,

@@ -46,9 +46,9 @@ type forgery struct {
 	header     http.Header
 }
 
-// Every route but openRoutes refuses a forged request, with any credential and body. No route
+// Every route except openRoutes refuses a forged request, with any credential and body. No route
 // allocates many more bytes for a long request than for a short one: at most 8 for each byte of the
-// request, and 64 KiB. The test is not parallel, since the allocations of other tests would count.
+// request, plus 64 KiB. The test is not parallel, since the allocations of other tests would count.
 func TestForgedRequestsOfEveryRoute(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	const token = "a-token-of-twenty-odd-characters"

@@ -78,9 +78,9 @@ type watchedFile struct {
 }
 
 // readerIfChanged returns a function through which config.Load can read new contents. It returns
-// nil if these contents were the last that it returned, or if the previous call read other
-// contents. So config.Load never gets a half-written file. The contents of the first call are
-// loaded, too, although the service has just started with the file: it may have changed since.
+// nil if config.Load already got these contents. It also returns nil if the previous call read
+// other contents, because the file may be half-written. The contents of the first call are loaded,
+// too, although the service has just started with the file: it may have changed since.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil

@@ -88,9 +88,9 @@ func createEmptyFile(path string) error {
 	return f.Close()
 }
 
-// checkRoomFor returns an error if the disk of path has too little room. The parameter from is the
-// SQLite file that will be copied. The needed room is the size of this file and of its write-ahead
-// log, multiplied by the parameter times.
+// checkRoomFor returns an error if the disk of path has too little room for a copy of the SQLite
+// file from. The needed room is the size of this file and of its write-ahead log, multiplied by
+// times.
 func checkRoomFor(from, path string, times float64) error {
 	size := 0.0
 	for _, name := range []string{from, from + "-wal"} {

@@ -267,8 +267,8 @@ var ErrDataDirInUse = errors.New("is in use by another sendcode process")
 
 // LockDataDir locks a data directory for this process. If the directory does not exist, LockDataDir
 // creates it (0700). While another process has the lock, LockDataDir tries again. If that process
-// keeps the lock for longer than the duration wait, LockDataDir returns an error that wraps
-// ErrDataDirInUse. If ctx ends first, the error wraps the error of ctx.
+// keeps the lock for longer than wait, LockDataDir returns an error that wraps ErrDataDirInUse. If
+// ctx ends first, the error wraps the error of ctx.
 //
 // The lock ends when release is called or the process ends. The lock file stays. If it were
 // removed, two processes could lock two files with the same name.

@@ -120,9 +120,8 @@ func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 // values are the values of series, by name, in steps of 15 s, in the form that promtool reads.
 type values map[string]string
 
-// firing says when an alert fires. The alert does not fire before quiet. At fires the alert fires;
-// if fires is 0, the test does not look after quiet. At ended the alert does not fire any more; if
-// ended is 0, this is not tested.
+// firing says when an alert fires: not until the time quiet, but at the time fires, and not at the
+// time ended. If fires or ended is 0, it is not tested.
 type firing struct {
 	alert               string
 	quiet, fires, ended time.Duration

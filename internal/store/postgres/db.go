@@ -32,7 +32,8 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	return drainRows(rows, each)
 }
 
-// replaceNow replaces @now by the SQL now, unless args has a value for it.
+// replaceNow replaces @now by now, which is SQL for the current time, unless args has a value for
+// @now.
 func replaceNow(statement, now string, args sqldb.Args) string {
 	if _, given := args["now"]; given {
 		return statement

@@ -125,8 +125,8 @@ func TestPostgresAnswersToACommit(t *testing.T) {
 	}
 }
 
-// Reads and Pings are repeated. These writes are not, and their error says that the outcome is
-// unknown.
+// Reads and Pings are repeated after a lost connection. The writes in the second table are not, and
+// their error says that the outcome is unknown.
 func TestPostgresLostReadsAndWrites(t *testing.T) {
 	f, p := faultFixture(t)
 	begun := f.Admit(t, f.Intent(1))

@@ -44,7 +44,7 @@ func TestPostgresStuckOutcomes(t *testing.T) {
 	}
 	db.finishBatch(slices.Clone(endings))
 	onlyFailed(t, endings, stuck...)
-	storetest.Equal(t, "trips", trips.Swap(0), 1+8+4*8+4*4) // two of the five are in one part
+	storetest.Equal(t, "trips", trips.Swap(0), 1+8+4*8+4*4) // of the stuck sends, 60 and 61 are in one part
 	again = append(again, ending(256))
 	db.finishBatch(slices.Clone(again))
 	onlyFailed(t, again, 0, 1, 2, 3, 4)

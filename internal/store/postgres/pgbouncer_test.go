@@ -65,7 +65,7 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 		"transactions, in turn":     {"pool_mode = transaction", "server_round_robin = 1", "min_pool_size = 3"},
 		"transactions, one":         {"pool_mode = transaction", "default_pool_size = 1"},
 		"statements":                {"pool_mode = statement"},
-		"one session":               {"default_pool_size = 1"}, // two is the least: one for each connection
+		"one session":               {"default_pool_size = 1"}, // too few, because the check opens two connections
 		"one session, a short wait": {"default_pool_size = 1", "query_wait_timeout = 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

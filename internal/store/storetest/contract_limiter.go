@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// limiterEvent returns an event in a bucket that counts from now on for the time lasts.
+// limiterEvent returns an event in a bucket. It counts from now on, for as long as lasts says.
 func (f *Fixture) limiterEvent(bucket, id string, lasts time.Duration) store.LimiterEvent {
 	return store.LimiterEvent{Bucket: []byte(bucket), ID: id, At: f.Now, Until: f.Now.Add(lasts)}
 }
@@ -33,9 +33,9 @@ func (f *Fixture) limiterEvents(t *testing.T, reader int64) map[string]store.Lim
 	return all
 }
 
-// keepsLimiterEvents checks that LimiterEvents returns an event until its end, with the instant of
-// its first write. After a refund or a reset, other readers get the event for one more minute, and
-// it can be added again.
+// keepsLimiterEvents checks that LimiterEvents returns an event while it counts, with the instant
+// of its first write. After a refund or a reset, other readers get the event for one more minute,
+// and it can be added again.
 func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	a, b, other := f.limiterEvent("net", "\x00a", time.Hour), f.limiterEvent("net", "b\xff", 2*time.Hour),
 		f.limiterEvent("app", "c", 30*time.Hour)

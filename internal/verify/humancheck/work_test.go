@@ -33,7 +33,7 @@ func encode(t *testing.T, p altcha.Payload) string {
 	return base64.StdEncoding.EncodeToString(text)
 }
 
-// A solution is valid for its binding until its end, also after a rotation of the key. Of 100,000
+// A solution is valid for its binding until it expires, even if the key is rotated. Of 100,000
 // forged solutions none is valid.
 func TestCheckWork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)

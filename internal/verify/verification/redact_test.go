@@ -165,8 +165,9 @@ func TestRedactHidesEarlierSends(t *testing.T) {
 	})
 }
 
-// world makes other callers ask for codes at the instants others, and a browser at the instants
-// asks. It returns the browser's answers, to its requests and to each read until end.
+// world makes other callers request codes at the times in others, and a browser at the times in
+// asks, both counted from the start. It returns the answers to the browser's requests, and to the
+// browser's reads, one each time every has passed until end.
 func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
 	every time.Duration,
 ) (answers []quota.Decision) {

@@ -57,9 +57,9 @@ func (c *Client) ConnCounts() (inUse, idle int, waits int64) { return len(c.slot
 // Close makes later deliveries fail as Temporary. Deliveries under way continue.
 func (c *Client) Close() { c.closed.Store(true) }
 
-// Deliver waits for a free slot for at most the duration patience, and then calls begin. If begin
-// returns true, Deliver sends the mail, and the result tried is true. If the provider accepts the
-// mail, reply is the status of the answer.
+// Deliver waits for a free slot for at most patience, and then calls begin. If begin returns
+// true, Deliver sends the mail, and the result tried is true. If the provider accepts the mail,
+// reply is the status of the answer.
 //
 // If tried is false, the mail was not sent. In this case fail is nil if begin returned false or if
 // no slot became free. Any other fail says that ctx ended or that the client is closed.
@@ -142,7 +142,7 @@ func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 	return "", fail
 }
 
-// requestOnce makes the request once. It derives the outcome of the mail from the answer.
+// requestOnce derives the outcome of the mail from the answer.
 func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error,
 ) {

@@ -74,7 +74,7 @@ var (
 	meansUnknown = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
 )
 
-// codeMeanings has the codes that mean something else than their HTTP status
+// codeMeanings has the codes whose meaning is not that of their HTTP status
 // (resend.com/docs/api-reference/errors).
 var codeMeanings = map[string]providerhttp.Meaning{
 	"invalid_from_address":           meansAccount,

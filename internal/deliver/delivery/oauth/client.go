@@ -55,7 +55,7 @@ type Account struct {
 }
 
 // ParseAccount reads the file that Google gives for a service account's key. The error names the
-// mistake, without a part of the file.
+// mistake, and quotes nothing from the file.
 func ParseAccount(text []byte) (*Account, error) {
 	const must = "must be the JSON file of a service account, with its key: "
 	a := new(Account)

@@ -115,7 +115,7 @@ func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, sour
 	})
 }
 
-// sleepUntil waits until the duration after has passed since began.
+// sleepUntil waits until began.Add(after).
 func sleepUntil(began time.Time, after time.Duration) {
 	time.Sleep(time.Until(began.Add(after))) // moves only the bubble's clock
 	synctest.Wait()

@@ -35,7 +35,8 @@ func (p *pace) forgetLast() {
 	}
 }
 
-// wakeAfter calls f after the duration left. It replaces the call of an earlier wakeAfter.
+// wakeAfter calls f once the time left is over. A pace has one timer, so the call of an earlier
+// wakeAfter is dropped.
 func (p *pace) wakeAfter(left time.Duration, f func()) {
 	p.stop()
 	p.timer = time.AfterFunc(left, f)

@@ -51,8 +51,8 @@ const (
 )
 
 // acquire returns the idle session that was used last. If no session is idle, acquire waits for
-// one, at most for the duration patience. Even with a patience of 0, it waits for growAfter if one
-// more connection may be opened. The results are:
+// one, for at most patience. Even with a patience of 0, it waits for growAfter if one more
+// connection may be opened. The results are:
 //
 //   - If ok is true and s is not nil, s is the session.
 //   - If ok is true and s is nil, the caller may open a session, which the pool counts already.

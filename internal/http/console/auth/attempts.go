@@ -111,7 +111,7 @@ func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
 	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
 }
 
-// useOnce marks a secret value as used on all replicas, for the duration life. It returns true if
+// useOnce marks a secret value as used on all replicas until life has passed. It returns true if
 // the value was not yet marked.
 func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Duration) (first bool, err error) {
 	once, sum := []quota.Rule{{Name: "once", Scope: accountScope, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))

@@ -90,7 +90,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	contains(t, rec, "Browsers that have logged in to this account before can still log in")
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "840")
 	r.As("reader")                // the attack does not count for another account
-	owner.From = "203.0.113.99:1" // a known browser is known at any address
+	owner.From = "203.0.113.99:1" // a known browser stays known if its address changes
 	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
 	want(t, owner.Get("/admin"), http.StatusOK)
 

@@ -14,9 +14,9 @@ type expiringValue[V any] struct {
 	Ends time.Time `json:"end"`
 }
 
-// seal encrypts the value v and returns the result as a text for a browser to keep. After the
-// duration life, unseal no longer accepts the text. To decrypt the text, unseal needs the same
-// label and the same data in about.
+// seal encrypts the value v and returns the result as a text for a browser to keep. When life has
+// passed, unseal no longer accepts the text. To decrypt the text, unseal needs the same label and
+// the same data in about.
 func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (string, error) {
 	plain, err := json.Marshal(expiringValue[V]{v, a.now().Add(life)})
 	if err != nil {

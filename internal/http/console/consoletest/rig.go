@@ -195,8 +195,8 @@ func (r *Rig) As(role string) *Browser {
 	return b
 }
 
-// Between returns the part of a page after the text before, up to the text after or an ampersand.
-// It ends the test if the page lacks the text before.
+// Between returns the part of a page between the texts before and after, or up to an ampersand if
+// that comes first. It ends the test if the page lacks the first text.
 func Between(t *testing.T, page, before, after string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, before)

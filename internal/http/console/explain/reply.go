@@ -33,7 +33,7 @@ type countedText struct {
 }
 
 // reply returns the reply that fits the verdict, in the person's language or, if that language has
-// no replies, in the reader's language. If no person can be replied to, it is empty.
+// no replies, in the reader's language. If there is nobody to reply to, the reply is empty.
 func (vi verdictInput) reply() personReply {
 	cause, wait := vi.replyCause()
 	if cause == "" {

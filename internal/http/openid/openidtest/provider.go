@@ -213,7 +213,7 @@ func (p *Provider) Signed(claims map[string]any) string {
 	return p.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: p.keys[0]}, claims)
 }
 
-// SignedBy returns a token signed with any key.
+// SignedBy returns a token with the claims, signed with a key that need not be the provider's.
 func (p *Provider) SignedBy(key jose.SigningKey, claims map[string]any) string {
 	signer, err := jose.NewSigner(key, nil)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// incident is a fault that an operator meets, with the places that lead to its cause: a log line
-// that gives the reason, some with a section of the runbooks, and the metric of an alert.
+// incident is a fault that an operator meets, with what leads to its cause: a log line that gives
+// the reason and may name a section of the runbooks, and the metric of an alert.
 type incident struct {
 	begin func(s *apptest.Stack)
 	line  []string                // texts in one line of the log; nil: no line is needed

@@ -132,7 +132,7 @@ type feigned struct {
 	status atomic.Int32 // the status of its answers; 0: it does not answer
 	mu     sync.Mutex
 	got    map[string]int // how many requests it got, by their body or query
-	free   chan struct{}  // closing it ends the requests without an answer
+	free   chan struct{}  // closed at the end of the test, to release the requests that wait for an answer
 }
 
 func feign(t *testing.T) *feigned {

@@ -184,7 +184,8 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	return near, nil
 }
 
-// URL returns the URL of an account, with the provider's authority.
+// URL returns the URL of an account. Its parameter ca is the file of the authority that made the
+// server's certificate.
 func (s *Server) URL() string {
 	query := url.Values{"ca": {s.authority.File}, "tls": {"required"}}
 	return (&url.URL{Scheme: mailapi.Scheme, User: url.UserPassword("", resendKey), Host: s.addr, RawQuery: query.Encode()}).String()
