@@ -12,7 +12,7 @@ var needsMore = regexp.MustCompile(`@import|\bimport\b *[\w{*"']|\bfrom *["']`)
 
 // A browser needs only one request for a file, because the file contains all that it imports.
 // TestAFileInEveryEncoding tests the version of a file.
-func TestFiles(t *testing.T) {
+func TestServeStatic(t *testing.T) {
 	static := http.HandlerFunc(ServeStatic)
 	for name, c := range map[string]struct{ kind, holds string }{
 		"page.css": {"text/css", "--accent:"}, "mailbox.css": {"text/css", "--accent:"},

@@ -50,7 +50,7 @@ func read(t *testing.T, w *httptest.ResponseRecorder) string {
 	return string(body)
 }
 
-func TestTheEncodingIsOneThatIsAccepted(t *testing.T) {
+func TestEncodingFor(t *testing.T) {
 	for header, want := range map[string]string{
 		"": "", "gzip, deflate, br, zstd": "br", "gzip, deflate": "gzip", "br;q=0, gzip": "gzip", "BR": "br", "*": "br",
 		"*;q=0": "", "br;q=0, *": "gzip",
@@ -175,7 +175,7 @@ func (w *unreadWriter) Write(p []byte) (int, error) {
 }
 
 // At most as many pages are made at once as there are processors.
-func TestPagesWaitForOneAnother(t *testing.T) {
+func TestMakePageBoundsPagesAtOnce(t *testing.T) {
 	var now, most atomic.Int32
 	var all sync.WaitGroup
 	for range 10 * cap(making) {

@@ -98,7 +98,7 @@ func TestTheWidgetSpeaksTheReadersLanguage(t *testing.T) {
 
 // A browser may keep the later modules of the widget for good, because their addresses contain a
 // hash of their content. A browser never runs files of two releases.
-func TestModulesAreNamedByWhatIsInThem(t *testing.T) {
+func TestWidgetModulesAreNamedByTheirHash(t *testing.T) {
 	for _, w := range texts.PageLanguages() {
 		widget := askWidget("/widget.js?lang=" + w.Lang()).Body.String()
 		addresses := regexp.MustCompile(`"(/?static/[^"]+)"`).FindAllStringSubmatch(widget, -1)

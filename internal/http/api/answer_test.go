@@ -10,14 +10,14 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-func TestBrowsersSeeNoReasons(t *testing.T) {
+func TestVerificationJSONHidesReasonsFromBrowsers(t *testing.T) {
 	a := verification.Answer{View: verification.View{Send: verification.SendView{Status: store.Failed, Reason: "rejected"}}}
 	for kind, want := range map[verification.CallerKind]string{verification.Browser: "", verification.BackEnd: "rejected"} {
 		servertest.Same(t, "the reason", toVerificationJSON(a, kind).Send.Reason, want)
 	}
 }
 
-func TestLifeIsNeverPromisedTooLong(t *testing.T) {
+func TestVerificationJSONRoundsLifeDown(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for left, want := range map[time.Duration]int{
 		10 * time.Minute: 600, 1999 * time.Millisecond: 1,

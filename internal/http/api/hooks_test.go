@@ -152,7 +152,7 @@ func again(body string, n int) string {
 }
 
 // The cases are the rows of the table in docs/supabase.md.
-func TestWhatSupabaseIsTold(t *testing.T) {
+func TestHookAnswersSupabase(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)
 		signup := s.body("signup")
@@ -246,7 +246,7 @@ func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 
 // Of two codes for two addresses, either both are sent or neither is: if one is refused, the other
 // is not sent.
-func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
+func TestHookChangeOfAddressSendsBothOrNone(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)
 		change := s.body("email_change_secure")
@@ -275,7 +275,7 @@ func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 
 // If a send fails before the deadline, the answer says so. With a slow mail server, the answer is a
 // success at the deadline.
-func TestAHookTellsWhatFailed(t *testing.T) {
+func TestHookAnswerTellsAFailedSend(t *testing.T) {
 	const gone, away = "422 We could not deliver to this address. Check it for a typing mistake, or use another one.",
 		"503 Codes can't be sent or checked right now. Please try again in a moment."
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
@@ -321,7 +321,7 @@ func (l *lateService) Send(_ context.Context, ask verification.Request) (verific
 
 // A message that is admitted after the deadline is not sent, even if it is the only one, since the
 // auth server has told the person that the request failed.
-func TestAVoteAfterTheDeadline(t *testing.T) {
+func TestHookSendsNothingAfterItsDeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s, late := newSupabase(r, authhooks.SupabaseEmail), &lateService{}
 		s.e = server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})

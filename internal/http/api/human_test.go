@@ -20,7 +20,7 @@ import (
 // A stranger without a pass gets 428 with a challenge and with the wait as in a 429. With a wrong
 // pass, the answer is 422 with the reason and a new challenge. A read says that the next send would
 // need a pass. A request with a secret key needs a pass only for a stranger.
-func TestWhatAStrangerReadsUnderPressure(t *testing.T) {
+func TestHumanCheckAnswersForStrangers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		e := newAPI(t, func(s *verificationtest.Settings) {
 			policyOf(quota.Rule{Name: "wide", Scope: quota.App, Limit: 2, Window: time.Hour})(s)
@@ -93,7 +93,7 @@ func (vendor) Check(context.Context, humancheck.VendorQuery) (humancheck.Result,
 
 // If each stranger's first send needs a pass, our page uses work, even if a vendor checks on other
 // sites. The next send needs no pass.
-func TestOurPageIsAskedForWork(t *testing.T) {
+func TestHumanCheckOfOurPageIsWork(t *testing.T) {
 	always := func(s *verificationtest.Settings) {
 		s.Humans = map[string]humancheck.Check{"shop": {Always: true, Cost: 1000, Vendor: vendor{}}}
 	}

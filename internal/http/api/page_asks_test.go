@@ -40,7 +40,7 @@ func firstID(answer pageAnswer) string {
 // If the request says that the page can ask, the answer for a mistyped domain or a landline asks
 // whether the recipient is right. It asks once, before anything is sent. The log contains nothing
 // that a person typed.
-func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
+func TestSendAsksOnceAboutADoubtfulRecipient(t *testing.T) {
 	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer) {
 		mistyped, landline, accepted := invalidField("to", "domain_typo"), invalidField("to", "landline"), problem{status: 202}
 		for body, want := range map[string]problem{
@@ -79,7 +79,7 @@ func TestADoubtfulRecipientIsAskedAboutOnce(t *testing.T) {
 
 // A resend shortly before a code expires opens another verification. If the mail with the first
 // code arrives later, its code is valid for the first verification.
-func TestACodeThatComesAfterTheNext(t *testing.T) {
+func TestCheckOfACodeThatComesAfterTheNext(t *testing.T) {
 	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer) {
 		send := func(body string) (opened, code string) {
 			answer := ask(http.MethodPost, "verifications", body)

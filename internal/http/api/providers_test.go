@@ -150,7 +150,7 @@ func TestProviderEvents(t *testing.T) {
 
 // If a provider disconnects, it posts the whole list again. So the service goes on recording the
 // events, for at most a minute.
-func TestAProviderThatHangsUp(t *testing.T) {
+func TestProviderEventsAfterAHangUp(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		x := newProviderAPI(t)
 		x.gone, x.events.each = true, 20*time.Second

@@ -11,7 +11,7 @@ import (
 
 // A refusal names the rule and the wait. If the rule has the scope of backoff, the refusal also
 // says that nothing is wrong with the recipient. The name of the rule does not matter for this.
-func TestDetailOfARefusal(t *testing.T) {
+func TestQuotaProblemDetail(t *testing.T) {
 	for scope, want := range map[quota.Scope][2]string{
 		quota.Recipient:      {"", "The rule backoff has no place left; the next code can be sent in 42 s."},
 		policy.FailuresScope: {"", "The rule backoff has no place left; the next code can be sent in 42 s."},

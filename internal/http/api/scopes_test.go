@@ -195,7 +195,7 @@ func TestAuthenticateRefusesAKeyFromItsEndOn(t *testing.T) {
 }
 
 // A generated key works only for programs on this machine, and not through a proxy on it.
-// TestRequestsOfThisMachine tests which requests count as requests of such programs.
+// TestRequireDirectAndLocal tests which requests count as requests of such programs.
 func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
 	keys := api.Keys{keyOf("default", secret), keyOf("default", public)}
 	keys[0].Local, keys[1].Local = true, true
@@ -229,7 +229,7 @@ func TestRequestIDOfACaller(t *testing.T) {
 
 // If a shell did not insert the key, the request's key is empty or contains the name of a variable.
 // The refusal then says so.
-func TestAKeyThatTheShellDidNotFillIn(t *testing.T) {
+func TestAuthenticateNamesAKeyThatTheShellLeftOut(t *testing.T) {
 	e := serve(full{}, keyOf("shop", secret))
 	for _, key := range []string{" ", "$CODES_KEY", "%CODES_KEY%", "${CODES_KEY}", "$env:CODES_KEY", "'" + secret + "'", "sk_…"} {
 		w := client{t, e, "192.0.2.1", ""}.do(http.MethodPost, "/v1/verifications", "{}", "Authorization", "Bearer "+key)

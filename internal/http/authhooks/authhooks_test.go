@@ -13,7 +13,7 @@ import (
 
 // A repeated request is recognized, even if the server gives no ID. A request with another body is
 // another request.
-func TestARepetitionIsTheSameRequest(t *testing.T) {
+func TestHookParseRecognizesARepetition(t *testing.T) {
 	id := func(name string, change ...string) string {
 		body, err := os.ReadFile("testdata/" + name + ".json")
 		r, bad := authhooks.Hook{Kind: authhooks.SupabaseEmail}.Parse([]byte(strings.NewReplacer(change...).Replace(string(body))))

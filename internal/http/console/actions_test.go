@@ -83,7 +83,7 @@ func TestAPersonsExport(t *testing.T) {
 }
 
 // A refusal belongs to no code, but an administrator can reset its quota.
-func TestDeedsOfARefusal(t *testing.T) {
+func TestActionsOnARefusal(t *testing.T) {
 	r, b := loggedIn(t)
 	refusal := r.refused("bo@example.com", "minute", 42*time.Second, 3)
 	for _, path := range []string{"/resend", "/cancel", "/reveal"} {
@@ -100,7 +100,7 @@ func TestDeedsOfARefusal(t *testing.T) {
 
 // Each role is offered exactly the actions that it may perform. No role may send a caller's code
 // again, since the code is not stored.
-func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
+func TestActionsForOffersWhatTheRoleMay(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")
 	story, err := r.Store.SendDetails(context.Background(), s.ID)

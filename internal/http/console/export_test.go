@@ -219,7 +219,7 @@ func TestExportStreams(t *testing.T) {
 
 // Rows have the outcome of their code, with its time, in a list, on the row's own page and in an
 // export.
-func TestOutcomes(t *testing.T) {
+func TestListShowsOutcomes(t *testing.T) {
 	r := newRig(t)
 	check := func(c store.CheckRequest) {
 		r.Clock.Add(time.Second)
@@ -283,7 +283,7 @@ func TestExportsAreBounded(t *testing.T) {
 	want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK) // the place of an export is free again
 }
 
-func TestHarmless(t *testing.T) {
+func TestWithoutFormula(t *testing.T) {
 	for cell, want := range map[string]string{
 		"": "", "a=b": "a=b", "1-2": "1-2", "'x": "'x", "=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)",
 		"%x": "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx", "\rx": "'\rx",

@@ -137,7 +137,7 @@ const (
 
 // Every search gets the sentence that support needs on the telephone, on each database. A search
 // that finds nothing repeats the search's text and says how to find a person.
-func TestFirstWord(t *testing.T) {
+func TestSearchBeginsWithTheVerdict(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...func(*Config)) *rig{"SQLite": newRig, "Postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, func(c *Config) { c.Carriers = []string{"carrier-a"} })

@@ -99,7 +99,7 @@ func TestSearchJSONRefuses(t *testing.T) {
 var asScript = []string{"Content-Type", "application/json", "Authorization", "Bearer " + consoletest.Token}
 
 // A send is found only by its ID as the service writes it, in either case.
-func TestUnknownSends(t *testing.T) {
+func TestSendJSONNeedsTheExactID(t *testing.T) {
 	r, b := loggedIn(t)
 	id := r.sent("ana@example.com").ID.String()
 	want(t, b.Get("/v1/admin/sends/"+strings.ToUpper(id)), http.StatusOK)

@@ -79,7 +79,7 @@ func TestPaging(t *testing.T) {
 
 // The open list reloads itself. The answer is 304 until there is another row, even a row that was
 // committed late, or until a row has another state. Older pages do not change.
-func TestListIsReadAgain(t *testing.T) {
+func TestListReloads(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	tag := ""
@@ -120,7 +120,7 @@ func TestListIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestDatabaseAway(t *testing.T) {
+func TestAnswersWithoutTheDatabase(t *testing.T) {
 	r, b := loggedIn(t)
 	r.Break()
 	for _, path := range []string{"/admin", "/admin/sends/0198f2b0-0000-7000-8000-000000000001"} {

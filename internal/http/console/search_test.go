@@ -328,7 +328,7 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 
 // Forgotten recipients share the zero hash. No page of one of them shows another one, or links to
 // all of them as if they were one.
-func TestForgottenHaveNothingInCommon(t *testing.T) {
+func TestForgottenRecipientsStayApart(t *testing.T) {
 	r := newRig(t)
 	other := r.sent("bo@example.com")
 	r.Clock.Add(time.Second)

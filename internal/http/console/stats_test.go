@@ -150,7 +150,7 @@ func TestOverviewBy(t *testing.T) {
 	contains(t, want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity), "Codes can be counted by app, purpose, domain")
 }
 
-func TestChange(t *testing.T) {
+func TestPercentChange(t *testing.T) {
 	for _, c := range []struct {
 		now, before float64
 		want        string
@@ -170,7 +170,7 @@ func TestChange(t *testing.T) {
 }
 
 // A change counts as good or bad news only if chance does not explain it.
-func TestVerdictOnAChange(t *testing.T) {
+func TestFigureViewsJudgeAChange(t *testing.T) {
 	total := func(failed, approved int, median int64) Total {
 		rate := float64(approved) / 1000
 		return Total{

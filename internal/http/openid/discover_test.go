@@ -89,7 +89,7 @@ func TestDocumentsThatLeadElsewhere(t *testing.T) {
 	}
 }
 
-func TestSafe(t *testing.T) {
+func TestIsHTTPSOrLoopback(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"https://id.example": true, "http://127.0.0.1:8": true, "http://[::1]/x": true, "http://localhost:8/x": true,
 		"http://id.example": false, "http://localhost.evil.example": false, "http://10.0.0.1": false, "ftp://id.example/": false,
@@ -132,7 +132,7 @@ func TestRotationAndDiscovery(t *testing.T) {
 	servertest.Same(t, "one more", server.Seen("/.well-known/openid-configuration"), 4)
 }
 
-func TestSecretsInTheBody(t *testing.T) {
+func TestFinishSendsTheSecretInTheBody(t *testing.T) {
 	server, p := open(t)
 	var body, header string
 	server.Document = map[string]any{"token_endpoint_auth_methods_supported": []string{"client_secret_post"}}

@@ -77,7 +77,7 @@ func TestLogin(t *testing.T) {
 }
 
 // The state, issuer and code that a browser brings must belong to the attempt.
-func TestAnswersOfOthers(t *testing.T) {
+func TestFinishRefusesAnswersOfOthers(t *testing.T) {
 	_, p := open(t)
 	answer, attempt := begin(t, p)
 	for what, c := range map[string]struct {
@@ -128,7 +128,7 @@ func with(name string, value any) func(p *openidtest.Provider) {
 	}
 }
 
-func TestTokensThatAreNotBelieved(t *testing.T) {
+func TestFinishRefusesBadTokens(t *testing.T) {
 	now := time.Now()
 	for what, c := range map[string]struct {
 		wrong func(p *openidtest.Provider)
@@ -169,7 +169,7 @@ func TestTokensThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestTextClaims(t *testing.T) {
 	server := openidtest.New(t, redirect)
 	for _, c := range []struct {
 		claim  string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
+func TestAllowedReturnURL(t *testing.T) {
 	allowed := []string{"https://shop.example/welcome", "https://app.example"}
 	wanted := map[string]string{
 		"https://shop.example/welcome":             "https://shop.example/welcome",

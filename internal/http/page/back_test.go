@@ -130,7 +130,7 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 
 // Without a script, the page says that it needs one. The page offers only channels that the service
 // has and that are not paused. If there is none, the page offers its first channel.
-func TestThePageOffersWhatThereIs(t *testing.T) {
+func TestPageOffersServedChannels(t *testing.T) {
 	w := world(t)
 	contains(t, get(t, w, ""), "<noscript>", "needs JavaScript", `channels="email"`)
 	w.Codes.Pause("email")

@@ -58,7 +58,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 }
 
 // Package code finds the code in each message of ours.
-func TestOurMessagesArePasted(t *testing.T) {
+func TestFormatFindReadsOurMessages(t *testing.T) {
 	for _, m := range ourMessages(t) {
 		if got, err := code.FormatOf(m.Code).Find(m.Text); err != nil || got != m.Code {
 			t.Errorf("%q, %v in\n%s", got, err, m.Text)

@@ -106,7 +106,7 @@ func TestTheTextsThatAreNamedExist(t *testing.T) {
 
 // Each sentence is only in the catalogue, so that one change changes page and widget: no two keys
 // have the same sentence, and neither templates nor scripts nor the page's code contain it.
-func TestASentenceStandsOnce(t *testing.T) {
+func TestTextsStandOnce(t *testing.T) {
 	var code strings.Builder
 	for _, pattern := range []string{"*.go", "../../../web/page/*.html", "../../../web/static/*.js", "../../../web/widget/*.js"} {
 		for _, text := range filesLike(t, pattern) {

@@ -80,7 +80,7 @@ func TestWaitingConnectionsAreBounded(t *testing.T) {
 
 // If several networks have equally many connections, the connection that has waited longest is
 // closed. The new connection stays open.
-func TestANewcomerIsAccepted(t *testing.T) {
+func TestConnTrackerClosesTheLongestWaiting(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(4, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	var all []net.Conn
 	for i := range 5 {

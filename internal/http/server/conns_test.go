@@ -88,7 +88,7 @@ func nextAnswer(conn net.Conn) connAnswer {
 // When the server stops, a request whose body has not arrived gets a 503, and a connection without
 // a request is closed. A request that has been read is answered: its context is not canceled,
 // although reads of its connection now fail.
-func TestAStopCutsWhatIsNotRead(t *testing.T) {
+func TestConnTrackerCutsUnreadRequests(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = servertest.Patience
 	e, reached, goOn := New(Config{Logger: slog.New(slog.DiscardHandler)}), make(chan bool, 4), make(chan bool)
@@ -130,7 +130,7 @@ func TestAStopCutsWhatIsNotRead(t *testing.T) {
 }
 
 // A stop waits for at most UnreadWait for a client that does not read its answer.
-func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
+func TestConnTrackerCutsUntakenAnswers(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	conns.UnreadWait = time.Millisecond
 	e, failed := echo.New(), make(chan error)
@@ -150,7 +150,7 @@ func TestAStopCutsAnAnswerThatIsNotTaken(t *testing.T) {
 
 // Of idle connections, a stop waits only for those of a passed socket, since such a socket stays
 // open for other processes.
-func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
+func TestConnTrackerWaitsForIdleConnsOfAPassedSocket(t *testing.T) {
 	e := echo.New()
 	for passed, unread := range map[bool]int{false: 0, true: 1} {
 		r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), e, passed)
@@ -164,7 +164,7 @@ func TestAStopWaitsForIdleConnectionsOfAPassedSocket(t *testing.T) {
 
 // If a request with "Expect: 100-continue" is refused before its body is read, the answer is
 // written at once and the connection closes. net/http knows that the client has not sent the body.
-func TestARefusalAwaitsNoBody(t *testing.T) {
+func TestConnTrackerRefusalAwaitsNoBody(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), echo.New(), false)
 	client := r.dial("127.0.0.1", "POST / HTTP/1.1\r\nHost: codes\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n")
 	servertest.Same(t, "answer", nextAnswer(client), connAnswer{status: 404, closes: true})
@@ -172,7 +172,7 @@ func TestARefusalAwaitsNoBody(t *testing.T) {
 
 // A request that is being answered holds no trailer, whether its handler has read the body or not.
 // The connection stays open, and the trailer is not taken for the next request.
-func TestAnAnswerHoldsNoTrailer(t *testing.T) {
+func TestTrackRequestReadHoldsNoTrailer(t *testing.T) {
 	for name, read := range map[string]bool{"a body that the handler reads": true, "a body that it does not read": false} {
 		t.Run(name, func(t *testing.T) {
 			conns, asParsed := NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), make(chan *http.Request, 1)
@@ -206,7 +206,7 @@ func TestAnAnswerHoldsNoTrailer(t *testing.T) {
 }
 
 // A stop waits for a new connection, and for an idle connection once a request has begun on it.
-func TestAStopWaitsForARequestThatHasBegun(t *testing.T) {
+func TestConnTrackerWaitsForBegunRequests(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
 	c := &conn{TCPConn: &net.TCPConn{}, set: conns}
 	for i, state := range []http.ConnState{http.StateNew, http.StateIdle, http.StateActive} {

@@ -56,7 +56,7 @@ func TestUntrustedForwardedHeaderWarning(t *testing.T) {
 
 // Strangers may reach the service through a proxy on this machine. A request through a proxy is not
 // local, whichever header the proxy adds.
-func TestRequestsOfThisMachine(t *testing.T) {
+func TestRequireDirectAndLocal(t *testing.T) {
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
 	}

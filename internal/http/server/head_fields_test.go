@@ -58,7 +58,7 @@ func TestFieldsOfAHeadAreBounded(t *testing.T) {
 
 // If no handler reads a body, the answer waits for the rest of the body for a second. If the rest
 // does not come, the connection closes. A client whose body has arrived keeps its connection.
-func TestABodyThatNobodyReadsIsNotAwaited(t *testing.T) {
+func TestUnreadBodyIsNotAwaited(t *testing.T) {
 	r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), New(Config{Logger: slog.New(slog.DiscardHandler)}), false)
 	for _, accept := range []string{"application/json", "text/html"} { // the page is longer than the buffer of net/http
 		for body, closes := range map[string]bool{"{}": false, "{": true} {

@@ -59,7 +59,7 @@ func TestReadiness(t *testing.T) {
 
 // The report on a failing part has the time of the first failure, until the reason changes or the
 // part works again.
-func TestReasonsSince(t *testing.T) {
+func TestHealthReasonsHaveTheFirstTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var h Health
 		word := ""

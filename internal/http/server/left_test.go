@@ -15,7 +15,7 @@ import (
 
 // Requests arrive before the server accepts connections, as when the process is suspended. A POST
 // whose client has left in the meantime is not served. All other requests are served.
-func TestARequestWhoseClientLeftIsNotServed(t *testing.T) {
+func TestHTTPServerServesNoPostWhoseClientLeft(t *testing.T) {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)
 	answered, served := make(chan int, 9), make(chan string, 9)

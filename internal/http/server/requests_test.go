@@ -74,7 +74,7 @@ func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 
 // In any 60 s that begin with a rush, at most the limit is admitted, apart from a small error for
 // uneven requests. After a pause, all requests are admitted.
-func TestRequestsSlide(t *testing.T) {
+func TestRequestLimiterSlides(t *testing.T) {
 	r := newRequestRig(300)
 	r.at = r.at.Add(59 * time.Second)
 	in := r.from("192.0.2.1", 1000)

@@ -115,7 +115,7 @@ func TestTypesOfProblems(t *testing.T) {
 	}
 }
 
-func TestPersonGetsAPage(t *testing.T) {
+func TestProblemForAPersonIsAPage(t *testing.T) {
 	e, _ := testServer(t)
 	w := get(e, "/nowhere", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
 	if w.Code != 404 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {

@@ -53,7 +53,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	r.Unlogged(password)
 }
 
-func TestAccountsAreAskedForRight(t *testing.T) {
+func TestAccountFormMistakes(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	want(t, b.Post("/admin/accounts", account("add", "mei", "reader", "x")), http.StatusOK)

@@ -96,7 +96,7 @@ func TestSecondFactor(t *testing.T) {
 }
 
 // Each code works once, even if two browsers send it to two replicas.
-func TestCodesAreTakenOnce(t *testing.T) {
+func TestSecondFactorCodeWorksOnce(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	code := d.Next()
@@ -135,7 +135,7 @@ func TestCodesAreReadAsAPersons(t *testing.T) {
 
 // An app may keep only one key for an issuer and an account, so the issuer contains the host. An
 // app on the same device gets the key by a link.
-func TestIssuersNameTheHost(t *testing.T) {
+func TestSecondFactorIssuerNamesTheHost(t *testing.T) {
 	for base, issuer := range map[string]string{
 		consoletest.Address: "sendcode%20console.example", "https://[2001:db8::1]:8443": "sendcode%20%5B2001%20db8%20%201%5D%208443",
 	} {
@@ -147,7 +147,7 @@ func TestIssuersNameTheHost(t *testing.T) {
 	}
 }
 
-func TestGuessingCodes(t *testing.T) {
+func TestSecondFactorGuesses(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	for i := range 5 {
@@ -274,7 +274,7 @@ func (failingLimiter) TakeOrLocal(context.Context, quota.Request) (quota.Decisio
 }
 
 // An attempt that could not be counted is refused, even though the password and the code are right.
-func TestLimiterFails(t *testing.T) {
+func TestLoginWithoutTheLimiter(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	d := r.setUp(b, consoletest.Password)
@@ -290,7 +290,7 @@ func TestLimiterFails(t *testing.T) {
 	}
 }
 
-func TestLostDevice(t *testing.T) {
+func TestSecondFactorOfALostDevice(t *testing.T) {
 	r := newRig(t)
 	owner, mei := r.LoggedIn(), r.As("operator")
 	d := r.setUp(mei, "the-operator's password")
@@ -352,7 +352,7 @@ func TestNoSessionForAnAccountThatIsGone(t *testing.T) {
 }
 
 // The secret is sealed for its account. Each login seals it again with the first key of the ring.
-func TestSecretsOfCodesAreSealed(t *testing.T) {
+func TestSecondFactorSecretIsSealed(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	f, err := r.Store.SecondFactor(t.Context(), "admin")

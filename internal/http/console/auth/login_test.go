@@ -202,7 +202,7 @@ func TestPasswordsWaitTheirTurn(t *testing.T) {
 	servertest.Same(t, "turns taken", len(a.checks), maxConcurrentPasswordChecks-1)
 }
 
-func TestFormsAreForms(t *testing.T) {
+func TestLoginAcceptsOnlyForms(t *testing.T) {
 	b := newRig(t).Browser()
 	want(t, b.Do(http.MethodPost, "/admin/login", `{"password":"x"}`, "Content-Type", "application/json"), http.StatusUnsupportedMediaType)
 	want(t, b.Do(http.MethodPost, "/admin/login", "password="+url.QueryEscape(consoletest.Password)), http.StatusUnsupportedMediaType)

@@ -20,7 +20,7 @@ import (
 
 // Browsers send the cookies of a login only to this site and this host. The exception is a direct
 // request from this machine. The cookie of a known browser lives for 90 days.
-func TestCookies(t *testing.T) {
+func TestLoginCookies(t *testing.T) {
 	for base, prefix := range map[string]string{"http://localhost:8080": "", consoletest.Address: "__Host-"} {
 		b := newRig(t).Browser()
 		if b.Base = base; prefix == "" {

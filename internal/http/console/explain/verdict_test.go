@@ -332,7 +332,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 
 // A send's page highlights only something that can be done, such as lifting a suppression that
 // holds.
-func TestWhatStandsOut(t *testing.T) {
+func TestJudgeHighlightsWhatCanBeDone(t *testing.T) {
 	held := store.Suppression{Cause: store.CauseManual}
 	for _, c := range []struct {
 		situation
