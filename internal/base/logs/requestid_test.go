@@ -18,7 +18,7 @@ const (
 
 // A well-formed ID is adopted. Otherwise the request gets the ID of the trace or, without a trace,
 // a new ID, from which the time can be read.
-func TestAdopt(t *testing.T) {
+func TestAdoptRequestID(t *testing.T) {
 	const made = "made"
 	for _, c := range []struct{ header, parent, want string }{
 		{"order-7f3a9c2e41b0", "", "order-7f3a9c2e41b0"},
@@ -64,7 +64,7 @@ func TestAdopt(t *testing.T) {
 
 // Each log line of a request has the request's ID once, and the ID of its trace once. AddAttrs adds
 // attributes to one request only.
-func TestLines(t *testing.T) {
+func TestLogLinesHaveRequestID(t *testing.T) {
 	var out bytes.Buffer
 	logger := logs.AddRequestID(logs.AddRequestID(slog.New(slog.NewJSONHandler(&out, nil))))
 	ctx, _ := logs.WithRequestID(t.Context(), "order-7f3a9c2e41b0", parent)

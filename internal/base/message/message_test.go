@@ -302,7 +302,7 @@ func TestEscaping(t *testing.T) {
 	}
 }
 
-func TestGroups(t *testing.T) {
+func TestTemplateDataGroups(t *testing.T) {
 	for code, want := range map[string][]string{
 		"1234": {"1234"}, "12345": {"12345"}, "123456": {"123", "456"}, "1234567": {"1234567"},
 		"12345678": {"1234", "5678"},
@@ -383,7 +383,7 @@ func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
 	}
 }
 
-func TestMinutes(t *testing.T) {
+func TestDisplayedMinutes(t *testing.T) {
 	for left, want := range map[time.Duration]int{
 		10 * time.Minute: 10, 10*time.Minute - 300*time.Millisecond: 10, 10*time.Minute - 3*time.Second: 9,
 		time.Minute: 1, 10 * time.Second: 1,

@@ -36,7 +36,7 @@ func TestPreviewRuleCountsExactly(t *testing.T) {
 	}
 }
 
-func TestTidy(t *testing.T) {
+func TestCollapseBlankLines(t *testing.T) {
 	for in, want := range map[string]string{
 		"a \n \t\n\n\nb\r\n": "a\n\nb\n", "\n\na\nb": "a\nb\n", "": "\n", "  a": "a\n", "a\n  b  \n": "a\n  b\n",
 	} {

@@ -68,7 +68,7 @@ func TestOriginLine(t *testing.T) {
 	}
 }
 
-func TestTextsThatDoNotFit(t *testing.T) {
+func TestCheckLength(t *testing.T) {
 	r := textRenderer(t, nil, TextLimits{})
 	if err := r.CheckLength(Data{App: "Shop"}, "", 10); err != nil {
 		t.Error(err)
@@ -108,7 +108,7 @@ func TestTextsThatDoNotFit(t *testing.T) {
 
 // An app can have its own templates, which take precedence over those of all apps. It can have its
 // own languages, with its colours and home in these, too. Other apps have none of these.
-func TestAnAppsOwnMessages(t *testing.T) {
+func TestSetAppsWithOwnMessages(t *testing.T) {
 	ofAll := files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}", "mail/gift/en/subject.txt": "A gift"})
 	const french = "Une demande a été faite depuis le site. Ignorez ce message si elle ne vient pas de vous, et ne donnez ce code à personne."
 	all := renderer(t, ofAll)

@@ -42,7 +42,7 @@ func TestHashWithoutAKey(t *testing.T) {
 
 // Two spellings have the same hash of the address, or only the same hash by which sends are
 // counted, or neither.
-func TestSpellings(t *testing.T) {
+func TestFoldingOfSpellings(t *testing.T) {
 	f := DefaultFolding()
 	f["dots.example"], f["exact.example"] = FoldRules{Dots: true}, FoldRules{}
 	const address, counted, none = 2, 1, 0

@@ -85,7 +85,7 @@ func TestParsePhoneRefuses(t *testing.T) {
 
 // The test checks the prefix, the kind and the mask of a number. VisiblePrefix may have only the
 // digits that the mask shows before the hidden ones.
-func TestAttributesOfANumber(t *testing.T) {
+func TestParsePhoneAttributes(t *testing.T) {
 	for raw, want := range map[string]struct {
 		prefix, begins string
 		landline, voip bool

@@ -19,7 +19,7 @@ func vault(t *testing.T, index byte, entries string) Vault {
 
 // A check value shows whether two processes have the same key, at any place in the ring. It does
 // not equal the key's sub-key of codes, nor the key from which sub-keys are derived.
-func TestChecks(t *testing.T) {
+func TestKeyCheckValues(t *testing.T) {
 	a := vault(t, 1, "a:"+secret1+",b:"+secret2).KeyCheckValues()
 	for name, c := range map[string]struct {
 		of      store.KeyCheckValues
@@ -48,7 +48,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-func TestLacking(t *testing.T) {
+func TestMissingKeys(t *testing.T) {
 	checks := vault(t, 1, "b:"+secret2+",a:"+secret1).KeyCheckValues()
 	for entries, want := range map[string][]string{
 		"a:" + secret1: {"b"}, "c:" + secret1: {"a", "b"},

@@ -103,7 +103,7 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 
 // In a rule on failures, unknown browsers have half of the places, rounded down, and at least one.
 // All other callers have all places.
-func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
+func TestRulesForGivesStrangersHalfOfFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
 		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: policy.FailuresScope, Limit: limit}}}}
 		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit, store.StrangerClass: half} {

@@ -151,7 +151,7 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 
 // While a database stands still, few requests wait, and the others are refused at once. When the
 // database continues, so do sends.
-func TestAStandstillEnds(t *testing.T) {
+func TestLimiterRecoversFromAStandstill(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &fakeDatabase{rate: 200, base: 20 * time.Millisecond}
 		offer(a, p, 100, 10*time.Second, nobody)
@@ -170,7 +170,7 @@ func TestAStandstillEnds(t *testing.T) {
 
 // Strangers have at most half of the places, so others are served as if they were alone.
 // TestAdmissionOfUnreadRequest tests the bounds.
-func TestStrangersHaveHalf(t *testing.T) {
+func TestLimiterGivesStrangersHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &fakeDatabase{rate: 200, base: 450 * time.Millisecond}
 		offer(a, p, 1000, 10*time.Second, all)
@@ -236,7 +236,7 @@ func TestAdmissionOfUnreadRequest(t *testing.T) {
 }
 
 // A request leaves once, and a request that was not decided does not count in the rate.
-func TestARequestLeavesOnce(t *testing.T) {
+func TestLimiterLeavesOnce(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := New()
 		first, _ := a.Enter(true)

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
+func TestBulkheadAcquireEndsWithPatienceOrTheClient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()
 		var slots []*Slot
@@ -51,7 +51,7 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 // A flood of strangers takes half of the slots. A known caller's request then gets a slot at once,
 // and a stranger's request gets none, in whichever order slots are released. A stranger that
 // disconnects during either wait takes no slot.
-func TestStrangersFillHalfOfTheSlots(t *testing.T) {
+func TestBulkheadGivesStrangersHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()
 		acquire := func(stranger bool, patience time.Duration) *Slot {
@@ -94,7 +94,7 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 
 // Requests that came at the same time do not continue at the same time: slots become free one by
 // one, at an even rate.
-func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
+func TestBulkheadFreesSlotsOneByOne(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()
 		began := time.Now()

@@ -140,7 +140,7 @@ func TestLimitsTakePeekAndRecord(t *testing.T) {
 	})
 }
 
-func TestAnIDCountsOnce(t *testing.T) {
+func TestLimitsCountAnIDOnce(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		long := strings.Repeat("i", applimits.MaxTextBytes)
 		for range 3 {
@@ -152,7 +152,7 @@ func TestAnIDCountsOnce(t *testing.T) {
 }
 
 // Events count together exactly if they have the same app, limit and values of the rule's keys.
-func TestWhatCountsTogether(t *testing.T) {
+func TestLimitsCountTogether(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		r.expect(applimits.Take, "web", "", "resource=/x ip=1", answer{counted: true, left: "[1]"})
 		r.expect(applimits.Peek, "web", "", "resource=/x ip=1 user=42", answer{left: "[1]"})
@@ -171,7 +171,7 @@ func TestWhatCountsTogether(t *testing.T) {
 }
 
 // A rule that only observes is left out of answers, also of answers to Record.
-func TestARuleThatObserves(t *testing.T) {
+func TestLimitsObservingRule(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		observing := limitsRule("hour", 1, time.Hour, "user")
 		observing.Observe = true
@@ -210,7 +210,7 @@ func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 // If the answer to a call is lost, the event may have counted. If this process then admits the
 // event, it counts once. If this process refuses the event, it is refunded, unless the caller can
 // repeat its ID.
-func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
+func TestLimitsLostAnswerOfTheLimiter(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
 		r.limiter.set(true, false)
@@ -276,7 +276,7 @@ func TestLimitsBadRequests(t *testing.T) {
 
 // No value of a key, such as a phone number, reaches the limiter. The call of a client that
 // disconnects is counted.
-func TestTheLimiterIsToldNoValue(t *testing.T) {
+func TestLimitsTellTheLimiterNoValue(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
@@ -291,7 +291,7 @@ func TestTheLimiterIsToldNoValue(t *testing.T) {
 
 // Callers wait for their places in order. A caller that cannot get a place in time, or that does
 // not wait, is refused without a call of the limiter.
-func TestTakesWaitForAPlace(t *testing.T) {
+func TestLimitsTakesWaitForAPlace(t *testing.T) {
 	inLimits(t, func(r *limitsRig) {
 		const keys = "resource=/x ip=1"
 		r.limiter.set(true, false)

@@ -75,7 +75,7 @@ func TestPendingRefundsAreMadeOnce(t *testing.T) {
 
 // If a refund cannot be made, since a part of the Cluster is away or for a fault of its own, other
 // refunds are still made.
-func TestARefundThatFailsStopsNoOthers(t *testing.T) {
+func TestPendingRefundThatFailsStopsNoOthers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l, g := newRefunding()
 		for _, id := range []string{"a", "b", "c", "d"} {
@@ -146,7 +146,7 @@ func counts(used int) []quota.State {
 
 // The limiter has lost events only if its count grows when the rows' events are added to it. If it
 // does not, another request was counted between the two looks.
-func TestLostIsToldOnlyOfLostEvents(t *testing.T) {
+func TestCorrectAndMergeTellsOnlyLostEvents(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after int
 		outage        bool

@@ -142,7 +142,7 @@ func TestReadsOfOneRecipientAreBounded(t *testing.T) {
 
 // A caller waits for a read of another caller no longer than its own context lasts. The read goes
 // on.
-func TestWhoJoinsASharedReadMayLeave(t *testing.T) {
+func TestSharedReadEndsWithTheContextOfAJoiner(t *testing.T) {
 	for name, first := range map[string]time.Duration{"under way": time.Second, "without a slot": 0} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {

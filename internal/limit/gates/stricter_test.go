@@ -54,7 +54,7 @@ func TestMergeStates(t *testing.T) {
 }
 
 // A recipient is forgotten when its wait has ended, and when another recipient takes its slot.
-func TestRefusedBefore(t *testing.T) {
+func TestRecipientsUntil(t *testing.T) {
 	b, now := newRecipientsUntil(), time.Now()
 	const other = 1<<16 + 7
 	b.add(7, now.Add(time.Minute))

@@ -577,7 +577,7 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 // One process waits between the read of a row and its Record, while an administrator resets the
 // recipient: the reset events stay away. Without a reset, Record adds the event with its age,
 // unless the record comes too late.
-func TestARecordThatIsLate(t *testing.T) {
+func TestRecordThatIsLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		parked        time.Duration
 		reset         bool

@@ -48,7 +48,7 @@ func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, req
 
 // Refusals share a row until the deadline in the answer, but for ten minutes at most. If a wider
 // rule refused, they share it for at least a minute.
-func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
+func TestBatchSharesARowUntilTheDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		scope       quota.Scope
@@ -100,7 +100,7 @@ func TestRefusalRowsOfWiderRuleAreBounded(t *testing.T) {
 
 // A network that fills its rows takes no rows from another network, app or rule. After the
 // deadline, its count begins again.
-func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
+func TestBatchHasRowsForEachNetwork(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
 	app.App, rule.BlockedBy = "other", "other"
@@ -142,7 +142,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 }
 
 // A shared row counts each of its recipients once, until there are too many.
-func TestDistinctRecipients(t *testing.T) {
+func TestBatchCountsDistinctRecipients(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	for i := range MaxOwnRowsPerNetwork {
 		r.addAt(refusal(10_000+i, "192.0.2.0/24"), quota.IP, refusedAt)
@@ -176,7 +176,7 @@ func (w *written) RecordRefusals(_ context.Context, rows []store.SendOrRefusal) 
 
 // A row is written at its first refusal, then once in five seconds, at its deadline, at a stop, and
 // soon after a failed write. A clock that was set back delays no write.
-func TestAnOpenRowIsRewrittenOnceInFiveSeconds(t *testing.T) {
+func TestBatchRewritesAnOpenRowOnceInFiveSeconds(t *testing.T) {
 	db, now := &written{}, refusedAt
 	r := New(db, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	step := func(what string, after time.Duration, refusals int, write func(context.Context), want ...int) {

@@ -177,7 +177,7 @@ func (i *idle) sent(h byte, id string) (bucket string) {
 // Refunds that only the database has are made in the limiter and then confirmed. The first refund
 // that the limiter does not take ends the round, and the next round begins with a single refund.
 // The log has one line for each outage.
-func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
+func TestRefundDueRowsRepeats(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
 		r.db.due = append(r.db.due, store.Refund{
@@ -231,7 +231,7 @@ func TestARowThatFailsStopsNoOthers(t *testing.T) {
 
 // A send is recorded a second time, when the tombstone of a late refund has ended, and then no
 // more. It is not recorded again if it no longer counts by then.
-func TestASendIsRecordedOnceMore(t *testing.T) {
+func TestSettleRecordsASendOnceMore(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := newIdle(t)
 		bucket := r.sent(1, "a")
@@ -309,7 +309,7 @@ func TestResetDuringRecord(t *testing.T) {
 	r.wants("reset meanwhile", takenBack("b", bucket)...)
 }
 
-func TestWhatIsUnsettledIsBounded(t *testing.T) {
+func TestSettleLaterIsBounded(t *testing.T) {
 	r := newIdle(t)
 	for range maxUnsettled + 1 {
 		r.SettleLater(uuid.UUID{}, nil)
@@ -367,7 +367,7 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 }
 
 // A tick settles what waits.
-func TestATickSettles(t *testing.T) {
+func TestRunSettlesAtATick(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
 		bucket := s.sent(1, "a")
@@ -379,7 +379,7 @@ func TestATickSettles(t *testing.T) {
 }
 
 // A stop makes the records and the refunds that are queued.
-func TestAStopFlushes(t *testing.T) {
+func TestRunFlushesAtItsStop(t *testing.T) {
 	s := newIdle(t)
 	bucket := s.sent(1, "a")
 	ended, cancel := context.WithCancel(t.Context())

@@ -226,7 +226,7 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "unavailable/" + overloaded, text: "a place among all requests, in an overload",
-		left: "strangers have half of the places", test: "internal/limit/admission/admission_test.go TestStrangersHaveHalf",
+		left: "strangers have half of the places", test: "internal/limit/admission/admission_test.go TestLimiterGivesStrangersHalf",
 	},
 	{
 		by: "unavailable/", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
