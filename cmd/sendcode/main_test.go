@@ -304,7 +304,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-func TestFailuresEndWithOne(t *testing.T) {
+func TestServeFailureExitsWithOne(t *testing.T) {
 	failure := errors.New("the port is taken")
 	p := program{serve: func(context.Context, config.Config, app.ReloadOptions, *slog.Logger, io.Writer) error { return failure }}
 	if out, stderr, code := runInProcess(p, "serve"); code != 1 || out != "" || stderr != "sendcode: the port is taken\n" {

@@ -79,7 +79,7 @@ func (k *keyed) looks(c *keyCheck, want string) {
 
 // A key counts as missing from the first code that needs it, until these codes have expired and no
 // sealed row uses the key.
-func TestAKeyIsMissingWhileRowsNeedIt(t *testing.T) {
+func TestKeyCheckMissesAKeyThatRowsNeed(t *testing.T) {
 	k := newKeyed(t)
 	old, fresh := k.process(k1, "i"), k.process(k2+","+k1, "i")
 	k.looks(old, "")
@@ -135,7 +135,7 @@ func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 
 // If a key becomes known between two runs, the next run finds the key's rows, even if their codes
 // have expired.
-func TestAKeyBecomesKnown(t *testing.T) {
+func TestKeyCheckOfAKeyThatBecomesKnown(t *testing.T) {
 	k := newKeyed(t)
 	k.looks(k.process(k1, "i"), "")
 	c := k.process(k2, "i")

@@ -66,7 +66,7 @@ func word(r *server.HealthReason) string {
 
 // An error that the database server itself reports counts at once. Without an answer, three pings
 // must fail.
-func TestReasonsOfTheDatabase(t *testing.T) {
+func TestWhyUnwritable(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		for _, c := range []struct {
 			err  error
@@ -133,7 +133,7 @@ func TestReasonsOfOtherParts(t *testing.T) {
 // After five refused tries in a row, the channel counts as refused until a try is accepted or ten
 // minutes have passed. Tries don't count if they failed because of us, because the caller ended
 // them, or because of a stranger's recipient.
-func TestRefusedTriesAreAReason(t *testing.T) {
+func TestWhyRefusedAfterFiveTries(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := newApp(config.Config{}, slog.New(slog.DiscardHandler), time.Now)
 		mails, texts := a.deliveryObserver(recipient.Email), a.deliveryObserver(recipient.SMS)
@@ -230,7 +230,7 @@ func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 
 // For two seconds, a commit proves that the database can be written, but not that its schema fits,
 // and not if a ping has found a fault before.
-func TestACommitProvesTheDatabase(t *testing.T) {
+func TestWhyUnwritableAfterACommit(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := played{}
 		p := d.probe()
@@ -258,7 +258,7 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 
 // A replica becomes unready only if its own writes fail while another replica's writes succeed. It
 // stays ready if all replicas lose the database at once, and its own heartbeats don't count.
-func TestAReplicaThatAloneCannotWrite(t *testing.T) {
+func TestWhyUnwritableIfOthersCanWrite(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -22,7 +22,7 @@ func expectLimit(s *apptest.Stack, to string, limit int) {
 }
 
 // A file with mistakes changes no setting, not even the valid ones. Every mistake is logged.
-func TestAFaultyFileChangesNothing(t *testing.T) {
+func TestReloadOfAFaultyFileChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
 	const successful = "sendcode_config_last_reload_successful"
@@ -139,7 +139,7 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 }
 
 // A webhook's URL and secret change while the service runs.
-func TestAReceiverMoves(t *testing.T) {
+func TestReloadMovesAWebhook(t *testing.T) {
 	t.Parallel()
 	hook, moved := apptest.NewReceiver(t), apptest.NewReceiver(t)
 	moved.Secret = apptest.HookSecrets[1]

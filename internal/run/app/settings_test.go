@@ -88,7 +88,7 @@ func TestWhichAppsHaveAPage(t *testing.T) {
 const longLife = "purposes: {x: {kind: confirm, ttl: 24h, code: {length: 8}}}"
 
 // The longest life that the settings allow is store.MaxCodeLife.
-func TestTheLongestLife(t *testing.T) {
+func TestMaxCodeLifeIsThatOfTheSettings(t *testing.T) {
 	if life := loadConfig(t, longLife).PolicySet(time.Now()).LongestCodeLife(); life != store.MaxCodeLife {
 		t.Errorf("a code lives %v, and the store thinks of %v", life, store.MaxCodeLife)
 	}
@@ -150,7 +150,7 @@ func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 }
 
 // A pause in the settings ends by itself, without a reload, at its own time.
-func TestAStopEnds(t *testing.T) {
+func TestEndStopsAtItsTime(t *testing.T) {
 	cfg := loadConfig(t, `stop: [{channel: email, until: "2099-01-31T08:00:00Z"}, {channel: sms, until: "2099-01-31T09:00:00Z"}]`)
 	first := time.Date(2099, 1, 31, 8, 0, 0, 0, time.UTC)
 	var log bytes.Buffer

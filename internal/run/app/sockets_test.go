@@ -86,7 +86,7 @@ func TestPassedSocketOfAnotherProcess(t *testing.T) {
 
 // If a passed socket admits fewer clients than the address in the settings, the socket decides. A
 // socket that admits more clients is refused.
-func TestThePassedSocketDecides(t *testing.T) {
+func TestOpenPortsOnAPassedSocket(t *testing.T) {
 	for _, c := range []struct {
 		setting, socket string
 		served          bool

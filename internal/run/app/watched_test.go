@@ -10,7 +10,7 @@ import (
 )
 
 // A file is loaded once, as a whole, after two reads with the same content.
-func TestAFileIsNotReadHalfWay(t *testing.T) {
+func TestWatchedFileIsNotReadHalfWay(t *testing.T) {
 	content, failure := "", errors.New("gone")
 	var err error
 	w := watchedFile{name: "f", read: func(name string) ([]byte, error) {
@@ -64,7 +64,7 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 }
 
 // After Kubernetes has changed the target of a symbolic link, readRegularFile reads the new file.
-func TestATurnedLinkIsSeen(t *testing.T) {
+func TestReadRegularFileThroughATurnedLink(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const name = "sendcode.yaml"
 	servertest.OK(t, os.Symlink(filepath.Join("..data", name), name))

@@ -54,7 +54,7 @@ var conditions = []struct {
 }
 
 // One thing has one name: in /readyz, the status line, the alerts, the log and the runbooks.
-func TestAConditionHasOneName(t *testing.T) {
+func TestHealthConditionsHaveOneName(t *testing.T) {
 	told := map[string]bool{"other_replica": true} // its sentence only follows another reason's
 	english := texts.ConsoleLanguages()[0]
 	operations, alerts, runbooks := readText(t, "../../../docs/operations.md"), readText(t, "../../../docs/alerts.yaml"),

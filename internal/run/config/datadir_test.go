@@ -134,7 +134,7 @@ func TestGeneratedSecrets(t *testing.T) {
 // If the variable of the password is removed later, the service generates a password. If the
 // variable of the keys is removed, the start fails: a new key is not generated, since a database
 // may have been written with the old one.
-func TestASecretThatIsGivenNoMore(t *testing.T) {
+func TestLoadOrCreateSecretsThatAreGivenNoMore(t *testing.T) {
 	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_ADMIN_PASSWORD=a long enough password")
 	first, _ := filled(t, given)
 	path := filepath.Join(given.DataDir, SecretsFile)

@@ -10,7 +10,7 @@ import (
 )
 
 // The golden file has the settings that are in force if none is given.
-func TestNothingGiven(t *testing.T) {
+func TestLoadWithNothingGiven(t *testing.T) {
 	c, err := Load(nil, files{}.read)
 	servertest.OK(t, err)
 	golden.File(t, "testdata/default.yaml", c.YAML())
@@ -28,7 +28,7 @@ func TestPurposes(t *testing.T) {
 }
 
 // A key without a value counts as missing.
-func TestNothingInTheFile(t *testing.T) {
+func TestLoadKeysWithoutAValue(t *testing.T) {
 	want := must(t, "")
 	for _, file := range []string{
 		"~", "---", "# nothing", "{}", "addr:\ndata_dir:\ntemplates: ~\npolicies:\npurposes:\napps:\ntrusted_proxies:\npage:\n",
@@ -52,7 +52,7 @@ func TestSecretsFromFiles(t *testing.T) {
 
 // Load connects to no server that a setting names. The test's own connection is the first that the
 // listener accepts.
-func TestNothingConnects(t *testing.T) {
+func TestLoadConnectsToNoServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)
 	defer func() { _ = l.Close() }()

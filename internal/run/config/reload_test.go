@@ -38,7 +38,7 @@ func TestWithReloadable(t *testing.T) {
 
 // A reload is refused if it would leave the page without its app, or a hook without its app or
 // purpose.
-func TestKeptNames(t *testing.T) {
+func TestCheckKeptNames(t *testing.T) {
 	const hook = "hooks: [{name: auth, server: supabase-email, secret_env: SUPABASE, app: auth, purposes: {signup: gift}}]\n"
 	before := must(t, "page: {app: shop}\n"+hook+"apps: [{name: shop}, {name: auth}]\npurposes: {gift: {}}", "SUPABASE=v1,"+hookOne)
 	for yaml, want := range map[string]string{
@@ -75,7 +75,7 @@ func TestReloadedKeys(t *testing.T) {
 
 // A reload is refused if the file is empty, cut off, or another installation's. What an operator
 // changes on purpose is accepted.
-func TestNothingIsLostByAccident(t *testing.T) {
+func TestCheckNothingLost(t *testing.T) {
 	key := func(id, value string) string {
 		return fmt.Sprintf("{id: %s, kind: %s, sha256: %x}", id, map[string]string{"sk": "secret", "pk": "public"}[value[:2]], sumOf(value))
 	}

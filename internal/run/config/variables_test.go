@@ -17,7 +17,7 @@ var outside = []string{
 
 // In addition to the variables in outside, a deployment needs only those that `sendcode key --kind
 // env` prints. Load accepts them.
-func TestOnlyVariables(t *testing.T) {
+func TestLoadFromVariablesAlone(t *testing.T) {
 	environ := slices.Concat(outside, strings.Fields(GenerateSecretVariables()), []string{
 		"PORT=10000",
 		"SENDCODE_CONFIG_YAML=  policies:\n    default: [{name: day, scope: recipient, limit: 3, window: 24h}]\n",

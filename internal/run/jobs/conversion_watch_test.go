@@ -53,7 +53,7 @@ const botRecipients, launchSignIns = 1500, 1500
 // doesn't solve. Unknown people get their codes and sign in before and after. No check is required
 // of a back end whose app has none, of a known person, or of another app. The requirement ends by
 // itself, an hour after the bot.
-func TestABotIsAskedForAHumanCheck(t *testing.T) {
+func TestConversionWatchAsksABot(t *testing.T) {
 	testBot(t, botRecipients)
 }
 
@@ -141,7 +141,7 @@ func testBot(t *testing.T, recipients int) {
 
 // A launch after which 60 % enter their code causes no human check. Fewer than 1,000 sends cause
 // none either, even if no code is entered.
-func TestALaunchIsNotAskedForAHumanCheck(t *testing.T) {
+func TestConversionWatchAsksNoLaunch(t *testing.T) {
 	testLaunch(t, launchSignIns)
 }
 

@@ -52,7 +52,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 
 // An app with its own settings is judged by these settings, and other apps by the settings of all
 // apps.
-func TestAnAppIsWatchedByItsOwnSettings(t *testing.T) {
+func TestPrefixWatchUsesTheAppsSettings(t *testing.T) {
 	for _, c := range []struct {
 		own  store.PrefixWatch
 		gym  bool // the app gym has settings of its own; the app shop has none
@@ -77,7 +77,7 @@ func TestAnAppIsWatchedByItsOwnSettings(t *testing.T) {
 }
 
 // A pause also stops sends that wait for their next attempt.
-func TestPauseStopsWhatWaits(t *testing.T) {
+func TestPrefixPauseStopsWaitingSends(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
 		r.Sleep(8 * time.Minute)
@@ -132,7 +132,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 
 // If strangers' codes cause a pause, it applies only to strangers: secret keys can still send. A
 // stranger whose sends failed because of the pause may try again as soon as the pause is lifted.
-func TestStrangersPauseStrangersAlone(t *testing.T) {
+func TestPrefixPauseOfStrangersAlone(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {
 		byStranger := func(n int) verification.Request {
 			a := vtest.TextTo(vtest.PumpedNumber(n))

@@ -39,7 +39,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 	})
 }
 
-func TestRowsAreKeptForEver(t *testing.T) {
+func TestRetentionKeepsRowsForEver(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.DayTick(keepFor(0)), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(105 * 24 * time.Hour) // longer than the default retention
@@ -49,7 +49,7 @@ func TestRowsAreKeptForEver(t *testing.T) {
 
 // One run of the job deletes only some of the old rows, and the next tick continues. After a
 // failure of the database, the job tries again later.
-func TestManyOldRowsGoAFewAtATime(t *testing.T) {
+func TestRetentionDeletesAFewRowsAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(twoDays), func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "DeleteAged")
 		r.SendMany(0, jobs.RetentionRowsPerRun+100)
@@ -97,7 +97,7 @@ func (sp *scarcePartitions) say(until time.Time, err error) (asked int) {
 // If there are too few partitions ahead, or if EnsurePartitions fails, an alarm is logged
 // repeatedly, but not at every tick. With enough partitions the database is not asked at every
 // tick.
-func TestLittleRoomIsTold(t *testing.T) {
+func TestRetentionWarnsOfFewPartitions(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Tick = 5 * time.Second }, func(r *vtest.Rig) {
 		db := &scarcePartitions{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.Svc = r.ReplicaOn(db, r.MailServer, r.Carrier)

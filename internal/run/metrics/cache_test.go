@@ -13,7 +13,7 @@ import (
 
 // A part that hangs delays a caller by MaxCacheWait, is asked once at a time, and its late answer
 // is used.
-func TestRecentAPartThatHangs(t *testing.T) {
+func TestBackgroundCacheOfAPartThatHangs(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		asked, away := 0, errors.New("away")
 		hanging := make(chan struct{})

@@ -92,7 +92,7 @@ func shows(t *testing.T, m *Metrics, want bool, lines ...string) {
 
 // A partition is as old as its end. One whose rows are not estimated yet adds none. The size of
 // Redis is shown beside the size of the database.
-func TestWhatGrowsIsShown(t *testing.T) {
+func TestRegisterStorageAndRedis(t *testing.T) {
 	m, now := New(), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
 	ended := func(weeks time.Duration, rows int64) store.Partition {
 		return store.Partition{Ends: now.Add(-weeks * store.Week), Rows: rows}

@@ -122,7 +122,7 @@ func TestSpansOfRequests(t *testing.T) {
 
 // Round trips and calls of background work begin no trace, and neither do those of a request whose
 // caller does not want a trace.
-func TestWhatIsInNoTrace(t *testing.T) {
+func TestCallsThatAreInNoTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	client := servertest.Redis(t).Client(t)
 	servertest.OK(t, traces.TraceRedis(client))
@@ -150,7 +150,7 @@ func TestWhatIsInNoTrace(t *testing.T) {
 
 // Requests that an attempt sends have the trace of the attempt, and not the trace of the request
 // that began the attempt.
-func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
+func TestStartAttemptTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	ctx, request := traces.tracer.Start(t.Context(), "request")
 	ctx = traces.StartAttemptTrace(ctx, store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
@@ -210,7 +210,7 @@ func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 }
 
 // Bad variables don't stop the start, and no log line shows their values.
-func TestBadVariables(t *testing.T) {
+func TestOpenWithBadVariables(t *testing.T) {
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
 		"OTEL_EXPORTER_OTLP_HEADERS":  "authorization: Bearer canary", "OTEL_EXPORTER_OTLP_TIMEOUT": "canary",

@@ -492,7 +492,7 @@ func TestDoctorAsksThroughAProxy(t *testing.T) {
 	}
 }
 
-func TestTheRowsOfEachKey(t *testing.T) {
+func TestDescribeRowsByKey(t *testing.T) {
 	for want, of := range map[string]struct {
 		counts map[string]int
 		all    bool

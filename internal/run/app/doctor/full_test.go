@@ -8,7 +8,7 @@ import (
 )
 
 // A full disk still has room for a file's name, but the doctor reports that nothing can be written.
-func TestAFullDiskIsFound(t *testing.T) {
+func TestTryToWriteOnAFullDisk(t *testing.T) {
 	servertest.OnSmallDisk(t, 3<<20, func(disk *servertest.Disk) {
 		servertest.OK(t, tryToWrite(disk.Dir))
 		servertest.OK(t, disk.Fill())
