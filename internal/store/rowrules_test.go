@@ -167,7 +167,7 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 
 // Of the verifications that can be resent, the newest is, in whatever order they are read. A
 // verification without a holder is not resent.
-func TestNewestIsResent(t *testing.T) {
+func TestDecideResendsTheNewest(t *testing.T) {
 	old, newest := askGate(1, time.Minute).Verification, askGate(1, time.Minute).Verification
 	old.ID, old.CreatedAt, old.ExpiresAt = "old", gateNow.Add(-time.Minute), gateNow.Add(9*time.Minute)
 	newest.ID, newest.CreatedAt, newest.ExpiresAt = "newest", gateNow.Add(-time.Second), gateNow.Add(9*time.Minute)
@@ -189,7 +189,7 @@ func TestNewestIsResent(t *testing.T) {
 }
 
 // The history of an answer is oldest first, in whatever order the rows are read.
-func TestHistoryIsOldestFirst(t *testing.T) {
+func TestDecideReturnsTheOldestFirst(t *testing.T) {
 	var rows []rowrules.PastSend
 	for _, age := range []time.Duration{2, 3, 1} {
 		rows = append(rows, rowrules.PastSend{ID: uuid.UUID{byte(age)}, At: gateNow.Add(-age * time.Second)})

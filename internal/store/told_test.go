@@ -2,7 +2,7 @@ package store
 
 import "testing"
 
-func TestWhatAnAppIsToldOfASend(t *testing.T) {
+func TestStatusForApp(t *testing.T) {
 	for status, want := range map[Status][2]any{
 		Queued: {Queued, false}, Sending: {Sending, false}, Sent: {Undelivered, true}, Unknown: {Undelivered, true},
 		Failed: {Failed, true}, Delivered: {Delivered, true},

@@ -209,7 +209,7 @@ func TestBackoffSharesReads(t *testing.T) {
 // A failure counts in the scope of failures if it means that the address takes no messages, and
 // otherwise in the scope of backoff. An unknown outcome, and a send whose code was canceled, count
 // in neither. TestBadAddressAndNoMailbox has the words of mail servers.
-func TestWhatAFailureSays(t *testing.T) {
+func TestFailureScopeOfEachOutcome(t *testing.T) {
 	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Request {
 		return func(r *vtest.Rig) verification.Request { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
 	}
@@ -358,7 +358,7 @@ func TestAnHourOfBadReputation(t *testing.T) {
 // under all rules of a service without settings: of a known browser and a back end for one address,
 // and of strangers for four spellings of another mailbox. After the hour, every caller is admitted
 // at once.
-func TestAnHourOfRefusalsCostsNothing(t *testing.T) {
+func TestBackoffOfRefusalsCostsNothing(t *testing.T) {
 	builtIn := vtest.DayTick(func(s *vtest.Settings) {
 		s.Set = vtest.BuiltIn()
 		s.Apps = map[string]policy.App{"shop": {ReachedByStrangers: true}}

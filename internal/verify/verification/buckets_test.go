@@ -48,7 +48,7 @@ func TestARequestWithoutRules(t *testing.T) {
 
 // Each scope counts separately: two requests with an equal value of the scope share its places, and
 // no other requests do.
-func TestScopes(t *testing.T) {
+func TestRulesCountByScope(t *testing.T) {
 	ask := func(to, ip, app, purpose string) verification.Request {
 		return vtest.AskFor(to+"@example.com", vtest.From(netip.MustParseAddr(ip)), vtest.InApp(app), vtest.For(purpose))
 	}

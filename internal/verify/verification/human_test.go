@@ -171,7 +171,7 @@ func TestBackoffAsksNobody(t *testing.T) {
 // These texts are no pass: a solution for another recipient or purpose, garbage, a used solution,
 // and an old solution. No limit counts a request with such a text, and the answer has a new
 // challenge.
-func TestWhatIsNoPass(t *testing.T) {
+func TestPassThatIsRefused(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
 		old := vtest.Solve(r, asked(r, stranger(1)).HumanCheck)

@@ -83,7 +83,7 @@ func withDetails(details string) vtest.Option {
 	return func(a *verification.Request) { a.Details = details }
 }
 
-func TestRefusalGivesTheKeyUp(t *testing.T) {
+func TestIdempotencyKeyIsReleasedByARefusal(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Refuse(keyed)
@@ -97,7 +97,7 @@ func TestRefusalGivesTheKeyUp(t *testing.T) {
 
 // A send that was admitted but not sent releases its key: the next request with the key is a new
 // request.
-func TestWhatIsKeptBackGivesTheKeyUp(t *testing.T) {
+func TestIdempotencyKeyIsReleasedIfNotSent(t *testing.T) {
 	vtest.InForms(t, nil, func(r *vtest.Rig) {
 		kept := keyed
 		kept.MaySend = func() bool { return false }
@@ -108,7 +108,7 @@ func TestWhatIsKeptBackGivesTheKeyUp(t *testing.T) {
 	})
 }
 
-func TestOutagesAndKeys(t *testing.T) {
+func TestIdempotencyKeyDuringOutages(t *testing.T) {
 	type row struct {
 		method string
 		how    sqlitetest.Fault
@@ -149,7 +149,7 @@ func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 
 // Two processes use one claim, because the first was delayed for longer than its lease. There is
 // one send.
-func TestSleeperWithAKey(t *testing.T) {
+func TestIdempotencyKeyOfASleeper(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		wake := make(chan struct{})
 		asleep := r.ReplicaOn(&sleeper{r.Store, wake}, r.MailServer, r.Carrier)
@@ -195,7 +195,7 @@ func TestRepetitionIgnoresOwnRow(t *testing.T) {
 }
 
 // A process that waits for the limiter longer than its lease sends nothing.
-func TestSleeperBeforeTheLimiter(t *testing.T) {
+func TestIdempotencyKeyOfASleeperBeforeTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		asleep, wake := r.Replica(r.MailServer), make(chan struct{})
 		asleep.Limiter.Intercept(func(_ context.Context, _ string, do func() error) error { <-wake; return do() })

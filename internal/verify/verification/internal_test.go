@@ -23,7 +23,7 @@ func lockoutNumber(n int, class store.Class) lockoutKey {
 
 // A lockout is remembered until it ends, and each refusal has the remaining wait. After five
 // seconds one request reads the lockout again.
-func TestLockoutsAreKnownForAMoment(t *testing.T) {
+func TestLockoutsAreRememberedForAMoment(t *testing.T) {
 	for _, c := range []struct {
 		wait, after, left time.Duration
 		old               bool
@@ -88,7 +88,7 @@ func TestKnownLockoutsAreBounded(t *testing.T) {
 	servertest.Same(t, "known five seconds later", len(l.known), 1)
 }
 
-func TestRandomKeys(t *testing.T) {
+func TestIsRandomHex(t *testing.T) {
 	for key, want := range map[string]bool{
 		"5f0c9a4be1d24786a35e70c81b9f2d63":         true,
 		"5F0C9A4BE1D24786A35E70C81B9F2D63":         true,
@@ -125,7 +125,7 @@ func TestKnownLockoutsAreForgotten(t *testing.T) {
 
 // A request that has waited for a key, or was not allowed to wait, leaves no place taken. Strangers
 // have half of the places.
-func TestPlacesOfWaitsForKeys(t *testing.T) {
+func TestKeyTurnsLeaveNoPlaceTaken(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	over := make(chan struct{})

@@ -94,7 +94,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 }
 
 // A code that is already long, and a code that is only sent again, keep their lengths.
-func TestLengthsUnderAttack(t *testing.T) {
+func TestCodeLengthUnderAttack(t *testing.T) {
 	vtest.InForms(t, func(s *vtest.Settings) {
 		boundedApp(5)(s)
 		long := s.Purposes["login"]

@@ -88,7 +88,7 @@ func TestRefusalsByTheRowsHaveOneName(t *testing.T) {
 
 // A request that is refused with a 422, because codes are not sent to the recipient, has a row with
 // the recipient and the reason.
-func TestWhatIsTurnedAwayHasARow(t *testing.T) {
+func TestSendThatIsInvalidHasARow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		s.Blocks.Disposable = map[string]bool{"short.example": true}
 		s.Numbers = policy.ServedNumbers{Countries: []string{"DE", "GB"}, RefuseVoIP: true}
@@ -118,7 +118,7 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 
 // After a reload that no longer serves a recipient, earlier codes can still be checked and
 // reported.
-func TestWhatIsOutIsCheckedAfterAReload(t *testing.T) {
+func TestCheckAfterAReloadThatDropsTheRecipient(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		code := r.LastCode()

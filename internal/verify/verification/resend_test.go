@@ -103,7 +103,7 @@ func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 
 // A code is not sent again if less than a fifth of its life, at most 120 s, is left. In
 // TestABrowserIsToldOfItsOwnSends 119 s of ten minutes are left.
-func TestNearItsEndACodeIsReplaced(t *testing.T) {
+func TestResendNearTheEndMakesANewCode(t *testing.T) {
 	short := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.TTL = 100 * time.Second
@@ -144,7 +144,7 @@ func TestSpellingsShareOneQuota(t *testing.T) {
 
 // Each spelling has a verification of its own. A resend, even one by ID, goes only to that
 // spelling.
-func TestASpellingIsResentToItselfAlone(t *testing.T) {
+func TestResendGoesToItsSpellingAlone(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		var ids []string
 		for _, to := range []string{taggedAna, plainAna, otherAna} {

@@ -160,7 +160,7 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 	})
 }
 
-func TestAlternativeToATextMessage(t *testing.T) {
+func TestAlternativeChannel(t *testing.T) {
 	for status, want := range map[store.Status]recipient.Channel{
 		store.Failed: recipient.Email, store.Undelivered: recipient.Email, store.Sent: "", store.Unknown: "",
 		store.Queued: "",
@@ -223,7 +223,7 @@ func TestAFailureIsToldAfterItsRefund(t *testing.T) {
 	})
 }
 
-func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
+func TestSendWaitsOnlyForAClientThatStays(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(func(context.Context) error { <-time.After(10 * time.Second); return nil })
 		ctx, hangUp := context.WithTimeout(r.Context(), time.Second)

@@ -20,7 +20,7 @@ import (
 )
 
 // Each way in which a send or a verification ends causes one event.
-func TestAppsAreToldHowSendsEnd(t *testing.T) {
+func TestEventsTellHowSendsEnd(t *testing.T) {
 	send := func(r *vtest.Rig) { r.SendTo(vtest.Ana) }
 	retried := func(context.Context) error {
 		return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: errors.New("later")}
