@@ -12,7 +12,7 @@ import (
 	"sendcode/quota"
 )
 
-func TestWhoIsOneClient(t *testing.T) {
+func TestGuardCountsByClient(t *testing.T) {
 	const shared, apart = http.StatusTooManyRequests, http.StatusOK
 	for _, c := range []struct {
 		scope  quota.Scope
@@ -40,7 +40,7 @@ func TestWhoIsOneClient(t *testing.T) {
 
 // A client can set X-Forwarded-For to any text. So the header is used only with Forwarded, and only
 // the part that the proxies added.
-func TestForgedAddresses(t *testing.T) {
+func TestForwardedIgnoresForgedAddresses(t *testing.T) {
 	w := serve(t, Config{})
 	w.spend("/stock", ann, 0)
 	w.wants(http.StatusTooManyRequests, "/stock", ann, "X-Forwarded-For", "198.51.100.7")

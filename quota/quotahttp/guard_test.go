@@ -79,7 +79,7 @@ func limitOf(rec *httptest.ResponseRecorder) string { return rec.Header().Get("R
 
 const ann, bob = "192.0.2.1:4711", "192.0.2.2:4711"
 
-func TestWhatARefusalSays(t *testing.T) {
+func TestGuardRefusal(t *testing.T) {
 	w := serve(t, Config{})
 	w.spend("/stock", ann, 0)
 	w.now = w.now.Add(18_287 * time.Millisecond)
@@ -168,7 +168,7 @@ func TestSkip(t *testing.T) {
 	servertest.Same(t, "RateLimit", limitOf(w.wants(http.StatusOK, "/look", ann)), `"visits";r=100;t=0`)
 }
 
-func TestOwnAnswers(t *testing.T) {
+func TestGuardOwnAnswers(t *testing.T) {
 	w := serve(t, Config{Refuse: func(w http.ResponseWriter, _ *http.Request, d quota.Decision) {
 		w.WriteHeader(http.StatusTeapot)
 		fmt.Fprint(w, d.Violated(), w.Header().Get("Retry-After"))
@@ -260,7 +260,7 @@ func TestClosedWithoutALimiter(t *testing.T) {
 
 // If a client hangs up at once, its request counts. So it can't pass an open Guard that way. The
 // limiter here fails if the context has ended, as a limiter over the network does.
-func TestHangingUp(t *testing.T) {
+func TestGuardCountsHangUps(t *testing.T) {
 	limiter := failing{quota.NewMemory(time.Now), func(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return quota.ErrUnavailable

@@ -142,7 +142,7 @@ func lostPlace(r *historyRun, more time.Duration) {
 	r.refuse(2*time.Hour+2*time.Second, more)
 }
 
-func TestCorrectHistoriesPass(t *testing.T) {
+func TestJudgePassesCorrectHistories(t *testing.T) {
 	for name, c := range map[string]struct {
 		from func() *historyRun
 		more func(r *historyRun)
@@ -256,7 +256,7 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 
 // With a rule of a calendar period, sends before and after its end count separately, and the wait
 // ends with the period.
-func TestPeriods(t *testing.T) {
+func TestJudgePeriods(t *testing.T) {
 	const end = 40 * time.Second
 	for promise, change := range map[string]func(*historyRun){
 		"":                 func(*historyRun) {},
@@ -293,7 +293,7 @@ func TestAMonthExcusesNoOtherRule(t *testing.T) {
 	}
 }
 
-func TestEachViolationIsFound(t *testing.T) {
+func TestJudgeFindsEachViolation(t *testing.T) {
 	for name, c := range map[string]struct {
 		promise string
 		change  func(r *historyRun)
