@@ -46,7 +46,12 @@ func TestWaitIsExact(t *testing.T) {
 	vtest.InForms(t, nil, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(20 * time.Second)
-		r.WantBlockedBy(r.RefuseTo(vtest.Ana).Quota, "minute", 40*time.Second)
+		refused := r.RefuseTo(vtest.Ana)
+		r.WantBlockedBy(refused.Quota, "minute", 40*time.Second)
+		vtest.Equal(r, "the refusal: To", refused.View.To, "a•••@example.com")
+		vtest.Equal(r, "the refusal: Channel", refused.View.Channel, recipient.Email)
+		vtest.Equal(r, "the refusal: Purpose", refused.View.Purpose, "default")
+		vtest.Equal(r, "the refusal: ID", refused.View.ID, "")
 		r.Sleep(40*time.Second - time.Microsecond)
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(time.Microsecond)

@@ -20,7 +20,11 @@ import (
 )
 
 // admission is an admitted request. It was counted between these two instants.
-type admission struct{ asked, answered time.Time }
+type admission struct {
+	asked, answered time.Time
+	replica         int
+	local           bool // decided without Redis
+}
 
 // stalled has the limits and the policy for a Redis that stalls. During a run, one window ends many
 // times, and the others never do.
@@ -47,13 +51,14 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 				a, err := s.At(s.Replicas[replica].Base, http.MethodPost, path, body)
 				mu.Lock()
 				defer mu.Unlock()
-				if bytes.Contains(a.Raw, []byte(`"degraded":true`)) {
+				local := bytes.Contains(a.Raw, []byte(`"degraded":true`))
+				if local {
 					degraded++
 				}
 				switch {
 				case err == nil && (a.StatusCode == http.StatusOK || a.StatusCode == http.StatusAccepted):
 					for _, bucket := range buckets {
-						admitted[bucket] = append(admitted[bucket], admission{asked, time.Now()})
+						admitted[bucket] = append(admitted[bucket], admission{asked, time.Now(), replica, local})
 					}
 				case err != nil || a.StatusCode != http.StatusTooManyRequests || a.RetryAfter < 1:
 					t.Errorf("%s: %d %s %v", path, a.StatusCode, a.Raw, err)
@@ -87,14 +92,17 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 				most := replicas * map[string]int{"brief": 10, "whole": 30, "all": 60, "send": 30}[rule]
 				window := map[bool]time.Duration{true: 2 * time.Second, false: time.Hour}[rule == "brief"]
 				for _, first := range all {
-					n := 0 // how many surely lie in one window: a request may be admitted at any instant before its answer
+					var within []admission // surely in one window: a request may be admitted at any instant before its answer
 					for _, a := range all {
 						if !a.asked.Before(first.asked) && a.answered.Sub(first.asked) < window {
-							n++
+							within = append(within, a)
 						}
 					}
-					if n > most {
-						t.Errorf("%s: %d of %d admitted within %v, at most %d may be", bucket, n, len(all), window, most)
+					if len(within) > most {
+						t.Errorf("%s: %d of %d admitted within %v, at most %d may be", bucket, len(within), len(all), window, most)
+						for _, a := range within {
+							t.Logf("by replica %d from %v to %v, local: %v", a.replica, a.asked.Sub(first.asked), a.answered.Sub(first.asked), a.local)
+						}
 						break
 					}
 				}
