@@ -31,12 +31,12 @@ var ErrSentinel = errors.New("this Redis is a Sentinel: its URL must begin with 
 
 // explainSentinel adds ErrSentinel to an error about an unknown command, if a Sentinel has
 // answered. It checks the server's mode, because a server whose commands are renamed gives the same
-// error.
+// error. The mode is redis_mode in Redis and server_mode in Valkey.
 func (r *Redis) explainSentinel(ctx context.Context, err error) error {
 	if r.cluster != nil || !redis.HasErrorPrefix(err, "unknown command") {
 		return err
 	}
-	if info, failed := r.client.Info(ctx, "server").Result(); failed != nil || !strings.Contains(info, "redis_mode:sentinel") {
+	if info, failed := r.client.Info(ctx, "server").Result(); failed != nil || !strings.Contains(info, "_mode:sentinel") {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrSentinel, err)
