@@ -88,7 +88,32 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.Set("ETag", tag)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	http.ServeContent(uncopied{w}, r, "", time.Time{}, inMemory{bytes.NewReader(body), body})
+}
+
+// uncopied is the writer of a body in memory. With it, http.ServeContent holds no buffer of 32 kB
+// for a client that does not read.
+type uncopied struct{ http.ResponseWriter }
+
+// inMemory reads a body in memory.
+type inMemory struct {
+	*bytes.Reader
+	body []byte
+}
+
+// ReadFrom implements io.ReaderFrom.
+func (u uncopied) ReadFrom(r io.Reader) (int64, error) {
+	part, ok := r.(*io.LimitedReader)
+	if !ok {
+		return io.Copy(u.ResponseWriter, r) // several ranges
+	}
+	from, ok := part.R.(inMemory)
+	if !ok {
+		return io.Copy(u.ResponseWriter, r)
+	}
+	begin := int64(len(from.body) - from.Len())
+	n, err := u.Write(from.body[begin : begin+min(part.N, int64(from.Len()))])
+	return int64(n), err
 }
 
 // encodingFor returns the best encoding that an Accept-Encoding header accepts.

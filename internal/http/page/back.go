@@ -34,7 +34,8 @@ func (page *Page) returnToApp(c echo.Context) error {
 	if err := c.Request().ParseForm(); err != nil {
 		return server.UnreadableBodyProblem(err)
 	}
-	back, proof := c.FormValue("return_url"), c.FormValue("proof")
+	form := c.Request().PostForm
+	back, proof := form.Get("return_url"), form.Get("proof")
 	to, ok := allowedReturnURL(v.ReturnURLs, back)
 	if !ok {
 		return &server.Problem{Kind: server.BadRequest, Detail: "The app does not allow this return_url."}

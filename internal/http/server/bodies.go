@@ -1,9 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
+	"mime"
 	"net/netip"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,6 +106,43 @@ func (b *boundBody) release() {
 	if b.counted > 0 {
 		b.memory.release(b.network, b.counted)
 	}
+}
+
+// maxFormFields is how many fields a form may have. A parsed field takes about 120 bytes besides
+// its text, so the limit on the body does not bound the memory.
+const maxFormFields = 128
+
+// boundForm is middleware that ends the reading of a form with a 400 if the form has too many
+// fields. Carriers' receipts may have any number, because they are read only after their token is
+// checked.
+func boundForm(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		media, _, _ := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
+		if r.Body != nil && media == echo.MIMEApplicationForm && !strings.HasPrefix(r.URL.Path, ReceiptsPath) {
+			r.Body = &formBody{ReadCloser: r.Body}
+		}
+		return next(c)
+	}
+}
+
+// formBody is the body of one form.
+type formBody struct {
+	io.ReadCloser
+	separators int
+}
+
+// Read implements io.Reader. Errors: errTooManyFormFields (a *Problem), and the errors of the body.
+func (b *formBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.separators += bytes.Count(p[:n], []byte("&")); b.separators >= maxFormFields {
+		return 0, errTooManyFormFields
+	}
+	return n, err
+}
+
+var errTooManyFormFields = &Problem{
+	Kind: BadRequest, Detail: "A form may have at most " + strconv.Itoa(maxFormFields) + " fields.", closes: true,
 }
 
 // errBodiesFull is the 503 for a request whose body does not fit into the memory for bodies.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/labstack/echo/v4"
 
@@ -58,4 +59,40 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		servertest.Same(t, "a body that ends", <-held, 204)
 	}
 	servertest.Same(t, "a large body of the network, later", post("192.0.2.1", strings.NewReader(strings.Repeat("x", each))), 204)
+}
+
+// A form with too many fields is refused before it is parsed, also if it arrives in pieces. Other
+// bodies, and receipts, may have any number of separators.
+func TestFieldsOfAFormAreBounded(t *testing.T) {
+	e := New(Config{Logger: slog.New(slog.DiscardHandler)})
+	read := func(c echo.Context) error {
+		if err := c.Request().ParseForm(); err != nil {
+			return UnreadableBodyProblem(err)
+		}
+		return c.NoContent(http.StatusNoContent)
+	}
+	e.POST("/form", read)
+	e.POST(ReceiptsPath+"x", read)
+	fields := func(n int) string { return strings.Repeat("a=1&", n-1) + "a=1" }
+	for name, c := range map[string]struct {
+		path, media, body string
+		want              int
+	}{
+		"as many as a form may have": {"/form", "application/x-www-form-urlencoded", fields(maxFormFields), 204},
+		"one more":                   {"/form", "application/x-www-form-urlencoded", fields(maxFormFields + 1), 400},
+		"one more, with a charset":   {"/form", "application/x-www-form-urlencoded; charset=utf-8", fields(maxFormFields + 1), 400},
+		"empty fields":               {"/form", "application/x-www-form-urlencoded", strings.Repeat("&", maxFormFields), 400},
+		"another body":               {"/form", "text/plain", fields(maxFormFields + 1), 204},
+		"a receipt":                  {ReceiptsPath + "x", "application/x-www-form-urlencoded", fields(maxFormFields + 1), 204},
+	} {
+		for pieces, body := range map[string]io.Reader{
+			"whole": strings.NewReader(c.body), "in pieces": iotest.OneByteReader(strings.NewReader(c.body)),
+		} {
+			r := httptest.NewRequest(http.MethodPost, c.path, body)
+			r.Header.Set(echo.HeaderContentType, c.media)
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			servertest.Same(t, name+", "+pieces, w.Code, c.want)
+		}
+	}
 }

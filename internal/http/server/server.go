@@ -77,7 +77,7 @@ func New(c Config) *echo.Echo {
 	e.Pre(recoverPanics(c.Logger), assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	bodies := &bodyMemory{logger: c.Logger, networks: map[netip.Prefix]int{}}
 	e.Use(accessLog(c.Logger, c.Served), securityHeaders(), recoverPanics(c.Logger), bodies.Bound,
-		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: strconv.Itoa(maxBody), Skipper: skipBodyLimit}))
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: strconv.Itoa(maxBody), Skipper: skipBodyLimit}), boundForm)
 	e.GET(problemsPath+":slug", serveProblemPage)
 	return e
 }

@@ -53,6 +53,7 @@ func startForStrangers(t *testing.T) (a *App, rest int) {
 func strangersBytes() []strangersConn {
 	form := "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 16000\r\n"
 	parts := "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 16000\r\n"
+	ours := "Sec-Fetch-Site: same-origin\r\n" + form // a form of this service's own page
 	part := "--b\r\nContent-Disposition: form-data; name=%s\r\n\r\n\r\n"
 	return []strangersConn{
 		{"nothing", ""},
@@ -76,6 +77,13 @@ func strangersBytes() []strangersConn {
 		{"a form of many names", "POST /admin/login HTTP/1.1\r\nHost: x\r\n" + form + "\r\n" + names(16_000, "%s&")},
 		{"a file, unread", strings.Repeat("GET /widget.js HTTP/1.1\r\nHost: x\r\n\r\n", 3)},
 		{"many cookies, unread", strings.Repeat("GET /admin/login HTTP/1.1\r\nHost: x\r\nCookie: "+names(15_000, "%s=;")+"\r\n\r\n", 3)},
+		{"a login of many names, unread", strings.Repeat("POST /admin/login HTTP/1.1\r\nHost: x\r\n"+ours+"\r\n"+padded(names(15_900, "%s&"), 16_000), 12)},
+		{"a code of many names, unread", strings.Repeat("POST /admin/login/code HTTP/1.1\r\nHost: x\r\n"+ours+"\r\n"+padded(names(15_900, "%s=1&"), 16_000), 12)},
+		{"filters of many names, unread", strings.Repeat("POST /admin/filter HTTP/1.1\r\nHost: x\r\n"+ours+"\r\n"+padded(names(15_900, "%s=1&"), 16_000), 12)},
+		{"a return of many names, unread", strings.Repeat("POST /return HTTP/1.1\r\nHost: x\r\n"+ours+"\r\n"+padded(names(15_900, "%s&"), 16_000), 12)},
+		{"a return in parts, unread", strings.Repeat("POST /return HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: same-origin\r\n"+parts+"\r\n"+padded(names(15_800, part)+"--b--\r\n", 16_000), 12)},
+		{"a page with many names and a long one, unread", strings.Repeat("GET /?"+names(500, "%s&")+strings.Repeat("a", 14_000)+" HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n", 30)},
+		{"a document, unread", strings.Repeat("GET /docs HTTP/1.1\r\nHost: x\r\n\r\n", 30)},
 		{"many cookies and a form without an end", "POST /admin/login HTTP/1.1\r\nHost: x\r\nCookie: " + names(7000, "%s=;") + "\r\n" + form + "\r\n" +
 			names(8000, "%s&")},
 		{"cookies in many lines", "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("Cookie: "+names(120, "%s=;")+"\r\n", 110) + "\r\n"},
