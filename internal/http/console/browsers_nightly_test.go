@@ -181,6 +181,9 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 func everyPageFitsAt(t *testing.T, browser browsertest.Browser, look browsertest.Look, engine *pagetest.Axe) {
 	r, _ := besideProvider(t)
 	pages := everyPage(r)
+	for name, path := range pagesWithMistakes() {
+		pages["mistake-"+name] = path
+	}
 	p, site := inTab(r, browser, look)
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		p.Go(site + pages[name])

@@ -30,7 +30,7 @@ import (
 
 func TestAllInABrowser(t *testing.T) {
 	inWindows(t, map[string]func(*testing.T, chromium){
-		"fits": everyPageFits, "broken": fitsWhileBroken,
+		"fits": everyPageFits, "mistakes": mistakesFit, "broken": fitsWhileBroken,
 		"reach": reachesTheList, "factor": setsUpASecondFactor,
 	})
 }
@@ -61,6 +61,34 @@ func everyPageFits(t *testing.T, browser chromium) {
 			`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
 	}
 	w.quietAt("recipient window's origin ('null')") // axe-core writes to the frames of mails, which have no origin
+}
+
+// pagesWithMistakes returns each page with filters, of which one cannot be read.
+func pagesWithMistakes() map[string]string {
+	long := strings.Repeat("an-app-of-a-long-name", 4)
+	return map[string]string{
+		"choice": "/admin?status=LOST&limit=5", "choice-and-field": "/admin?status=LOST&app=shop", "field": "/admin?network=office",
+		"long-field": "/admin?app=" + long, "acts": "/admin/acts?who=" + long, "webhooks": "/admin/webhooks?state=lost&app=shop",
+		"suppressions": "/admin/suppressions?state=some", "prefixes": "/admin/prefixes?state=some", "overview": "/admin/overview?last=2h",
+		"messages": "/admin/messages?purpose=gym",
+	}
+}
+
+// A mistake is shown near its field, above the fields of the second row.
+func mistakesFit(t *testing.T, browser chromium) {
+	r, _ := besideProvider(t)
+	busy(r)
+	w := openWindow(r, browser)
+	w.logIn()
+	for name, path := range pagesWithMistakes() {
+		w.goTo(path)
+		w.fits("mistake-" + name)
+		if name == "choice-and-field" {
+			w.says(`String(document.querySelector("#filter-problem").getBoundingClientRect().bottom <=
+				document.querySelector("form.filter details").getBoundingClientRect().top)`, "true")
+		}
+	}
+	w.quietAt("status of 422")
 }
 
 // While some or all parts of the service are slow, unreachable or suspended, the status line and
