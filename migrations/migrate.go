@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// MigrationsTable is the table in which goose records the applied migrations. It has another name
-// than goose's default, so that other programs can use goose in the same database.
+// MigrationsTable is the table in which goose records the applied migrations. Its name is not
+// goose's default, so that other programs can use goose in the same database.
 const MigrationsTable = "sendcode_schema"
 
 // WrapError wraps the error of a migration, so that the text of the error mentions migrations. If

@@ -45,8 +45,8 @@ type IDGenerator struct {
 // they continue from the clock.
 const maxAheadOfClock = 1000 << 12
 
-// New makes an ID with the time at, or with a slightly later one so that the ID sorts after the
-// last. It fails if the system has no random bytes.
+// New makes an ID whose time is at, or slightly later so that the ID sorts after the last. It fails
+// if the system has no random bytes.
 func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {

@@ -140,7 +140,7 @@ func (s servers) close() (err error) {
 	return err
 }
 
-// otherPostgres returns an error if the cluster in dir belongs to another version of Postgres than
+// otherPostgres returns an error if the cluster in dir belongs to a version of Postgres other than
 // this machine's.
 func otherPostgres(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "PG_VERSION"))

@@ -123,7 +123,7 @@ func (vault Vault) DeriveCode(v store.Verification) (string, error) {
 }
 
 // SealCallerCode encrypts a caller's code, bound to its send's ID. timed says that the message
-// shows how long the code is valid. It fails if the ring has no key.
+// shows how long the code is valid. Sealing fails if the ring has no key.
 func (vault Vault) SealCallerCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedPrefix + code
 	if timed {

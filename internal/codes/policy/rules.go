@@ -213,7 +213,7 @@ func CountsByClient(scope quota.Scope) bool { return scope == quota.IP || scope 
 
 const BackoffName = "backoff"
 
-// BackoffRule limits sends to a recipient that failed for another reason than the address: a stop
+// BackoffRule limits sends to a recipient that failed for a reason other than the address: a stop
 // of the channel or purpose (reason `paused`), a mail server that refuses the service, a wrong
 // setting. Such sends are refunded, so no other rule on the recipient slows them down. Without
 // BackoffRule, a client in a loop could flood the mail server.

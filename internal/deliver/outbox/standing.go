@@ -454,8 +454,8 @@ func (f *flight) took(now time.Time) time.Duration {
 	return now.Sub(turnBegan(f.attempt, f.begun))
 }
 
-// turnBegan returns when a message that was offered at the instant from got a connection. It
-// returns from if the message still waits for one or needs none.
+// turnBegan returns when a message got a connection. from is when the message was offered. It is
+// the result if the message still waits for a connection or needs none.
 func turnBegan(attempt context.Context, from time.Time) time.Time {
 	if at, began := delivery.TurnBegan(attempt); began && at.After(from) {
 		return at

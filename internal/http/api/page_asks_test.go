@@ -18,8 +18,8 @@ type pageAnswer struct {
 	body string
 }
 
-// onNews runs a test with a client that makes requests like the page of the app news, with text
-// messages to Germany. Known browsers have more places.
+// onNews runs test, whose requests are like those of the page of the app news. The app may send
+// text messages to Germany. Known browsers have more places than strangers.
 func onNews(t *testing.T, test func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer)) {
 	t.Helper()
 	germany := func(s *verificationtest.Settings) { s.Numbers.Countries = []string{"DE"} }

@@ -35,7 +35,7 @@ type Rule struct {
 	Until time.Time
 }
 
-// oldest returns the earliest instant whose events the rule still counts at the instant at.
+// oldest returns the earliest instant whose events the rule still counts at the later instant, at.
 func (r Rule) oldest(at time.Time) (since time.Time) {
 	since = at.Add(-r.Window)
 	if at.Before(r.Until) {

@@ -214,8 +214,8 @@ func (g *Gates) isTrueFor(h historyRead, p buckets.Plan, d quota.Decision) bool 
 }
 
 // readHistory reads the rows of the plan's recipient. Refused requests share reads, and so do
-// peeks, but not with each other. refused is the limiter's refusal, or nil for a peek. It returns
-// nil without rules on the recipient or its failures. Error: the database's.
+// peeks, but not with each other. refused is the limiter's refusal, or nil for a peek. The result
+// is nil without rules on the recipient or its failures. Error: the database's.
 func (g *Gates) readHistory(ctx context.Context, p buckets.Plan, refused *quota.Decision) (*sharedRead[historyRead], error) {
 	look := rowrules.HistoryQuery{SendBucket: p.SendBucket()}
 	if window := quota.LongestKeep(p.SendRules); window > 0 {

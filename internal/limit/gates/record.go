@@ -62,8 +62,8 @@ func agedBy(events []quota.AgedEvent, age time.Duration, asOf time.Time) []quota
 	return aged
 }
 
-// record adds events to a bucket in Redis. read is just before the events were read. It fails if
-// that is more than maxRecordDelay ago.
+// record adds events to a bucket in Redis. It fails if read, the time just before the events were
+// read, is more than maxRecordDelay ago.
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, read time.Time, events []quota.AgedEvent) error {
 	if late := g.now().Sub(read); late > maxRecordDelay {
 		return fmt.Errorf("gates: events were read too long ago: %v", late)

@@ -172,7 +172,7 @@ func TestPostgresErrorsTellNoPassword(t *testing.T) {
 	}
 }
 
-// A database in another encoding than UTF-8 is refused, with the remedy.
+// A database in an encoding other than UTF-8 is refused, with the remedy.
 func TestOpenRefusesAnotherEncoding(t *testing.T) {
 	t.Parallel()
 	server := shared.Server(t)

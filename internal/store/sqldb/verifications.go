@@ -70,7 +70,7 @@ UPDATE verifications SET redeemed_at = coalesce(redeemed_at, @now), redeemed_by 
 WHERE id = @id AND approved_at IS NOT NULL AND (redeemed_at IS NULL OR redeemed_by = @by)`
 
 // Redeem records that the proof of an approved verification was redeemed. keyHash is the hash of
-// the request's Idempotency-Key, or nil. It returns false if another request redeemed the proof
+// the request's Idempotency-Key, or nil. Redeem returns false if another request redeemed the proof
 // before, or if the verification is unknown or not approved. A repetition with the same key writes
 // the same again, because only a write waits for a synchronous standby, which may lack the first
 // write.

@@ -74,7 +74,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 // and no other sends.
 func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
-	// sends that don't count: sent, perhaps sent, or failed for another reason than their address
+	// sends that don't count: sent, perhaps sent, or failed for a reason other than their address
 	for _, o := range []store.Outcome{
 		{Status: store.Sent, Reason: store.ReasonRejected, BadAddress: true},
 		{Status: store.Unknown, Reason: store.ReasonRejected, BadAddress: true},
@@ -91,8 +91,8 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 }
 
-// readFailedSends checks that FailedSends returns the sends of a class that failed for another
-// reason than their address. For each send it says whether the send still counts, which it does
+// readFailedSends checks that FailedSends returns the sends of a class that failed for a reason
+// other than their address. For each send it says whether the send still counts, which it does
 // until a message is sent after it or the quota is reset, and whether a pause of its prefix and
 // class is in force.
 func readFailedSends(t *testing.T, f *Fixture) {

@@ -153,8 +153,8 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 	})
 }
 
-// Spaces and dashes do not count as characters. A text with another length than the code's costs
-// neither an attempt nor a failed check, whatever the length of the purpose's other codes.
+// Spaces and dashes do not count as characters. A text that is longer or shorter than the code
+// costs neither an attempt nor a failed check, whatever the length of the purpose's other codes.
 func TestAWrongLengthCostsNoTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		right, detail string // right is the configured code; if it is empty, the code comes from a mail

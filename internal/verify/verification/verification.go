@@ -75,8 +75,8 @@ type readStore interface {
 
 // Outbox delivers sends. Implementation: *outbox.Outbox.
 type Outbox interface {
-	// Submit puts a send into the queue and waits for the outcome, at most for the duration wait.
-	// It returns the send with the outcome, or with the status Queued.
+	// Submit puts a send into the queue and waits for the outcome, for at most wait. It returns the
+	// send with the outcome, or with the status Queued.
 	Submit(ctx context.Context, w store.Work, wait time.Duration) store.Send
 	// ExpectedWait returns how long a new message of an app, with a code of this life, would wait
 	// until it goes out. stalled is true if at present no message goes out at all. Then wait is how

@@ -23,10 +23,10 @@ import (
 type Server interface {
 	// Address returns host:port, the name of the server in health, logs and metrics.
 	Address() string
-	// Deliver waits for a free connection for at most the duration patience, and then calls the
-	// function begin. If begin returns true, Deliver offers the mail once, and the result tried is
-	// true. If the server then accepts the mail, reply is the server's reply, in the form that is
-	// stored with the send. If the server does not accept the mail, fail has the reason.
+	// Deliver waits for a free connection for at most patience, and then calls begin. If begin
+	// returns true, Deliver offers the mail once, and the result tried is true. If the server then
+	// accepts the mail, reply is the server's reply, in the form that is stored with the send. If
+	// the server does not accept the mail, fail has the reason.
 	//
 	// If tried is false, the mail was not offered. In this case fail is nil if begin returned false
 	// or if no connection became free in time. It is ErrPace if the limit on how fast mails go to

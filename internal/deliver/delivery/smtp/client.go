@@ -64,9 +64,9 @@ func (c *Client) ConnCounts() (inUse, idle int, waits int64) {
 // later delivery fails as Temporary.
 func (c *Client) Close() { c.pool.close() }
 
-// Deliver acquires a connection, or the right to open one, and waits for it for at most
-// patience. Then it calls begin. If begin returns true, Deliver offers the mail once and returns
-// the reply that accepted the mail.
+// Deliver acquires a connection, or the right to open one, and waits for it for at most patience.
+// Then it calls begin. If begin returns true, Deliver offers the mail once and returns the reply
+// that accepted the mail.
 //
 // The result tried says whether the mail was offered. If it was not, fail has the reason: ctx
 // ended, the client is closed, or the pace allows no mail now (ErrPace). In two other cases, the

@@ -31,8 +31,8 @@ func TestEachForm(t *testing.T) {
 	}
 }
 
-// A bounced mail is matched to its send by another replica than the one that sent it. A mail that
-// was made from the data in a browser's 202 does nothing. No log has the code in the returned mail.
+// A replica that did not send the mail matches a bounced mail to its send. A mail that was made
+// from the data in a browser's 202 does nothing. No log has the code in the returned mail.
 func bounceMails(s *apptest.Stack, f form) {
 	last := f.replicas - 1
 	file := filepath.Join(s.TempDir(), "secret")
