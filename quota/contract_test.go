@@ -2,7 +2,6 @@ package quota
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -190,7 +189,9 @@ func TestRecordOnlyMakesStricter(t *testing.T) {
 		is := func(what string, used int, reset, wait time.Duration) {
 			t.Helper()
 			s := w.peek(r).Rules[0]
-			same(t, what, fmt.Sprint(s.Used, s.ResetAfter, s.RetryAfter), fmt.Sprint(used, reset, wait))
+			same(t, what+": used", s.Used, used)
+			same(t, what+": reset", s.ResetAfter, reset)
+			same(t, what+": wait", s.RetryAfter, wait)
 		}
 		w.takeID("taken", r)
 		w.pass(10 * time.Second)

@@ -142,13 +142,17 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 		w.come(w.Context(), 1, 1, 15*time.Second) // behind two callers, its turn would come too late
 		same(w.T, "refused at once", w.refused[0], 1)
 		d, err := w.Queue.Take(w.Context(), w.request("plain", "a"), w.ask)
-		same(w.T, "a plain take", fmt.Sprint(d.Admitted, d.RetryAfter(), err), "false 30s <nil>")
+		must(w.T, err)
+		same(w.T, "a plain take", d.Admitted, false)
+		same(w.T, "its wait", d.RetryAfter(), 30*time.Second)
 		d, err = w.Queue.Take(w.Context(), w.request("plain", "other"), w.ask)
-		same(w.T, "another line", fmt.Sprint(d.Admitted, err), "true <nil>")
+		must(w.T, err)
+		same(w.T, "another line", d.Admitted, true)
 		again := w.request("0", "a")
 		again.Repeated = true
 		d, err = w.Queue.Take(w.Context(), again, w.ask)
-		same(w.T, "a repeated ID", fmt.Sprint(d.Admitted, err), "true <nil>")
+		must(w.T, err)
+		same(w.T, "a repeated ID", d.Admitted, true)
 		time.Sleep(time.Second)
 		leave()
 		for range 2 {
@@ -158,7 +162,8 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 		}
 		w.come(w.Context(), 2, 1, 15*time.Second)
 		w.all.Wait()
-		same(w.T, "admitted", fmt.Sprint(w.admitted, w.at), "[0 2] [0s 10s]")
+		sameList(w.T, "admitted", w.admitted, []int{0, 2})
+		sameList(w.T, "when", w.at, []time.Duration{0, 10 * time.Second})
 		same(w.T, "kept", len(w.lines)+len(w.Queue.waiting), 0)
 	})
 }
@@ -171,7 +176,9 @@ func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
 		w.come(w.Context(), 1, 1, 0)
 		w.come(w.Context(), 2, 2, 10*time.Second)
 		w.all.Wait()
-		same(w.T, "admitted", fmt.Sprint(w.admitted, w.at, w.refused), "[0 1 2] [0s 15s 20s] map[5s:1]")
+		sameList(w.T, "admitted", w.admitted, []int{0, 1, 2})
+		sameList(w.T, "when", w.at, []time.Duration{0, 15 * time.Second, 20 * time.Second})
+		same(w.T, "refused", fmt.Sprint(w.refused), "map[5s:1]")
 	})
 }
 
@@ -182,7 +189,8 @@ func TestQueueAdmitsAsManyAsThereArePlaces(t *testing.T) {
 		w.come(w.Context(), 0, 3, 0)
 		w.come(w.Context(), 3, 4, 25*time.Second)
 		w.all.Wait()
-		same(w.T, "admitted", fmt.Sprint(w.admitted, w.refused), "[0 1 2 3 4 5] map[0s:1]")
+		sameList(w.T, "admitted", w.admitted, []int{0, 1, 2, 3, 4, 5})
+		same(w.T, "refused", fmt.Sprint(w.refused), "map[0s:1]")
 	})
 }
 
@@ -201,7 +209,9 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 		other.Tenant = "other"
 		w.all.Go(func() {
 			d, err := w.Wait(w.Context(), other, w.ask)
-			same(w.T, "another tenant, after", fmt.Sprint(d.Admitted, err, time.Since(w.began)), "false <nil> 1s")
+			same(w.T, "another tenant's error", err, nil)
+			same(w.T, "another tenant", d.Admitted, false)
+			same(w.T, "another tenant, after", time.Since(w.began), time.Second)
 		})
 		synctest.Wait()
 		same(w.T, "waiting of another tenant", w.waiting("other"), 1)
@@ -323,7 +333,9 @@ func TestQueueRepeatsNoError(t *testing.T) {
 		})
 		synctest.Wait()
 		d, err := w.Wait(w.Context(), r, w.ask)
-		same(w.T, "the second's", fmt.Sprint(d.Admitted, len(d.Rules), err), "true 1 <nil>")
+		must(w.T, err)
+		same(w.T, "the second's", d.Admitted, true)
+		same(w.T, "the second's rules", len(d.Rules), 1)
 		w.all.Wait()
 	})
 }
@@ -346,7 +358,8 @@ func TestQueueBoundsRepetitions(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		same(w.T, "waiting and refused", fmt.Sprint(w.waiting("busy"), " ", w.count(&refused)), "1000 10")
+		same(w.T, "waiting", w.waiting("busy"), 1000)
+		same(w.T, "refused", w.count(&refused), 10)
 		end()
 		w.all.Wait()
 	})
