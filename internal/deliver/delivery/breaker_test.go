@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -97,21 +96,26 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 func TestBreakerRechecksAnIdlePart(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, checks := delivery.NewBreaker("mx.example", false), 0
-		check := func(result error) bool {
+		type state struct {
+			up     bool
+			checks int // so far
+			why    string
+		}
+		check := func(result error) state {
 			b.Recheck(t.Context(), func(context.Context) error { checks++; return result })
 			time.Sleep(delivery.BreakerOpenFor + time.Microsecond)
-			return b.Health().Up
+			return state{b.Health().Up, checks, b.Health().Why}
 		}
 		check(errBroken) // closed
 		for range delivery.FaultsToOpenBreaker {
 			try(b, errBroken)
 		}
-		servertest.Same(t, "while it rests", fmt.Sprint(check(nil), checks), "false 0")
+		servertest.Same(t, "while it rests", check(nil), state{why: "broken"})
 		report, _ := b.Allow()
-		servertest.Same(t, "beside an attempt", fmt.Sprint(check(nil), checks), "false 0")
+		servertest.Same(t, "beside an attempt", check(nil), state{why: "broken"})
 		report(delivery.ErrHealthUnknown)
-		servertest.Same(t, "broken", fmt.Sprint(check(errBroken), " ", b.Health().Why), "false broken")
-		servertest.Same(t, "back", fmt.Sprint(check(nil), checks), "true 2")
+		servertest.Same(t, "broken", check(errBroken), state{checks: 1, why: "broken"})
+		servertest.Same(t, "back", check(nil), state{up: true, checks: 2})
 	})
 }
 

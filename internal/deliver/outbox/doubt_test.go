@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/google/uuid"
@@ -24,20 +23,28 @@ func (noDetails) SendDetails(context.Context, uuid.UUID) (store.SendDetails, err
 // earlier attempt.
 func TestOutcomeOfASendInDoubt(t *testing.T) {
 	o := &Outbox{Dependencies: Dependencies{Store: noDetails{}}}
+	type outcome struct {
+		status             store.Status
+		reason             string
+		refund, badAddress bool
+	}
+	failed := func(reason string, badAddress bool) store.Outcome {
+		return store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: badAddress}
+	}
 	for name, c := range map[string]struct {
 		out   store.Outcome
 		doubt bool
-		want  string
+		want  outcome
 	}{
-		"suppressed":            {store.Outcome{Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true, BadAddress: true}, true, "unknown suppressed false false"},
-		"paused":                {store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true}, true, "unknown paused false false"},
-		"no such mailbox":       {store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true, BadAddress: true}, true, "failed rejected true true"},
-		"refused":               {store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true}, true, "unknown rejected false false"},
-		"sent":                  {store.Outcome{Status: store.Sent}, true, "sent  false false"},
-		"suppressed, no doubt":  {store.Outcome{Status: store.Failed, Reason: store.ReasonSuppressed, Refund: true, BadAddress: true}, false, "failed suppressed true true"},
-		"unknown without doubt": {store.Outcome{Status: store.Unknown}, false, "unknown  false false"},
+		"suppressed":            {failed(store.ReasonSuppressed, true), true, outcome{store.Unknown, "suppressed", false, false}},
+		"paused":                {failed(store.ReasonPaused, false), true, outcome{store.Unknown, "paused", false, false}},
+		"no such mailbox":       {failed("rejected", true), true, outcome{store.Failed, "rejected", true, true}},
+		"refused":               {failed("rejected", false), true, outcome{store.Unknown, "rejected", false, false}},
+		"sent":                  {store.Outcome{Status: store.Sent}, true, outcome{store.Sent, "", false, false}},
+		"suppressed, no doubt":  {failed(store.ReasonSuppressed, true), false, outcome{store.Failed, "suppressed", true, true}},
+		"unknown without doubt": {store.Outcome{Status: store.Unknown}, false, outcome{store.Unknown, "", false, false}},
 	} {
 		got := o.knownOutcome(t.Context(), store.Send{InDoubt: c.doubt}, c.out)
-		servertest.Same(t, name, fmt.Sprint(got.Status, " ", got.Reason, " ", got.Refund, " ", got.BadAddress), c.want)
+		servertest.Same(t, name, outcome{got.Status, got.Reason, got.Refund, got.BadAddress}, c.want)
 	}
 }

@@ -212,24 +212,26 @@ func TestHasUnreachableNumbersUntilATryIsAllowed(t *testing.T) {
 			{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
 			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}},
 		}, CarriersOptions{})
-		want := func(when string, want string) {
+		type state struct{ suspended, untried bool }
+		want := func(when string, want state) {
 			t.Helper()
-			suspended, untried := all.HasUnreachableNumbers()
-			servertest.Same(t, when, fmt.Sprint(suspended, untried), want)
+			var got state
+			got.suspended, got.untried = all.HasUnreachableNumbers()
+			servertest.Same(t, when, got, want)
 		}
-		want("at first", "false false")
+		want("at first", state{})
 		suspend(all, 0)
-		want("one", "true true")
+		want("one", state{suspended: true, untried: true})
 		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
-		want("one, after its end", "true false")
+		want("one, after its end", state{suspended: true})
 		suspend(all, 1)
-		want("and two", "true true")
+		want("and two", state{suspended: true, untried: true})
 		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
-		want("both, after their end", "true false")
+		want("both, after their end", state{suspended: true})
 		report, _ := all.routes[0].breaker.Allow()
-		want("while one is tried", "true true")
+		want("while one is tried", state{suspended: true, untried: true})
 		report(nil)
-		want("one works", "true false")
+		want("one works", state{suspended: true})
 	})
 }
 
