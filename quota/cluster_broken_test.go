@@ -31,7 +31,7 @@ func homes(t *testing.T, r *Redis) (names []string) {
 
 // A cluster is broken in several ways, one after the other, and repaired in between.
 func TestClusterThatBreaks(t *testing.T) {
-	t.Parallel() // it waits, on servers of its own
+	t.Parallel() // the test waits, and has servers of its own
 	cluster := servertest.Cluster(t)
 	url := cluster.URL() + servertest.Patiently
 	client := newClient(t, url)

@@ -50,7 +50,7 @@ func allAre(t *testing.T, want error, calls map[string]error) {
 }
 
 func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
-	t.Parallel() // it waits, on servers of its own
+	t.Parallel() // the test waits, and has servers of its own
 	dir := t.TempDir()
 	server := servertest.Redis(t, "--dir", dir, "--save", "3600 1000000", "--stop-writes-on-bgsave-error", "no")
 	client := newClient(t, server.URL()+servertest.Patiently)
@@ -88,7 +88,7 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 }
 
 func TestQuota14RedisAway(t *testing.T) {
-	t.Parallel() // it waits, on servers of its own
+	t.Parallel() // the test waits, and has servers of its own
 	server := servertest.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
 	must(t, limiter.Ping(t.Context()))
@@ -203,7 +203,7 @@ func replicated(t *testing.T) (primary *servertest.RedisServer, first, second re
 
 // The limiter and Sentinel's client have only the documented rights.
 func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
-	t.Parallel() // it waits, on servers of its own
+	t.Parallel() // the test waits, and has servers of its own
 	primary, first, second := replicated(t)
 	sentinel := servertest.Sentinel(t, primary.Addr())
 	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr()})

@@ -64,9 +64,9 @@ type waitingLine struct {
 type waiter struct {
 	tenant   string
 	deadline time.Time     // zero: none
-	asks     bool          // it is or was the first of its line
-	first    chan struct{} // closed when it becomes the first
-	refused  chan Decision // gets the refusal if it can't be admitted in time
+	asks     bool          // the caller is or was the first in its line
+	first    chan struct{} // closed when the caller becomes the first
+	refused  chan Decision // gets the refusal if the caller can't be admitted in time
 }
 
 // Take calls take without waiting in line. take is the Take of a [Limiter], or a function that

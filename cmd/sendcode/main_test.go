@@ -386,7 +386,7 @@ func TestServesWithNothingGiven(t *testing.T) {
 	if err != nil || !bytes.Contains(secrets, []byte(`api_key: "`+key+`"`)) {
 		t.Errorf("secrets: %v", err)
 	}
-	second := process(t) // it serves once the first has ended
+	second := process(t) // serves once the first process has ended
 	var waits servertest.Text
 	second.Dir, second.Stderr = cmd.Dir, &waits
 	pipe, err := second.StdoutPipe()

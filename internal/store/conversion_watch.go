@@ -15,7 +15,7 @@ import (
 
 // ConversionWatch says when an app's conversion is low.
 type ConversionWatch struct {
-	Span    time.Duration // of the sends that count; it ends Age ago
+	Span    time.Duration // length of the period whose sends count; the period ends Age ago
 	Age     time.Duration // of the newest send that counts, so that there was this much time to enter its code
 	Sends   int           // fewest sends by which an app is judged
 	Percent int           // the conversion is low if a smaller share of the codes was entered

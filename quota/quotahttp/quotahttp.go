@@ -55,11 +55,11 @@ func Describe(d quota.Decision) *Quota {
 
 func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// SetRateLimit sets RateLimit-Policy, with all public rules, and RateLimit, with the tightest one;
-// without public rules, neither. They are structured fields, as in version 10 of
-// draft-ietf-httpapi-ratelimit-headers (September 2025; version 11 appeared in May 2026), without a
-// partition key, which would reveal whose requests are counted. Error: a rule's name or number
-// doesn't fit in a header.
+// SetRateLimit sets RateLimit-Policy, with all public rules, and RateLimit, with the tightest one.
+// Without public rules, it sets neither header. The headers are structured fields, as in version 10
+// of draft-ietf-httpapi-ratelimit-headers (September 2025; version 11 appeared in May 2026),
+// without a partition key, which would reveal whose requests are counted. Error: a rule's name or
+// number doesn't fit in a header.
 func SetRateLimit(h http.Header, d quota.Decision) error {
 	d = d.Public()
 	if len(d.Rules) == 0 {

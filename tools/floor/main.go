@@ -35,7 +35,7 @@ type floor struct {
 	mails        chan *mailer // free connections
 	answer, mail int          // lengths in bytes
 
-	takes, begins, ends, checks *sharing // they make as many concurrent trips as the service
+	takes, begins, ends, checks *sharing // each makes as many round trips at once as the service does for these calls
 }
 
 func main() {

@@ -54,7 +54,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s is missing, or of another time: %v", want, err)
 		}
 	}
-	image, err := os.ReadFile(filepath.Join(folder, "Dockerfile")) // it copies the program beside it, and compiles nothing
+	image, err := os.ReadFile(filepath.Join(folder, "Dockerfile")) // the Dockerfile copies the program in its folder, and compiles nothing
 	if file := string(image); err != nil || !strings.Contains(file, "\nCOPY sendcode /sendcode\n") || strings.Contains(file, "RUN") ||
 		!strings.Contains(file, "\nARG VERSION=0.1.0-test\n") || strings.Count(file, "\nCOPY") != 3 || !strings.Contains(file, "\nUSER ") {
 		t.Errorf("%s (%v)", image, err)

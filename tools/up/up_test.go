@@ -22,7 +22,7 @@ import (
 // All parts that up starts are ready. The next run finds the secrets and, unless it is fresh, the
 // data of Redis and Postgres: a second send waits because of the send in the run before.
 func TestUp(t *testing.T) {
-	servertest.Redis(t) // these skip the test if the program is missing
+	servertest.Redis(t) // skips the test if the program is missing
 	servertest.Postgres(t)
 	dir, keys := t.TempDir(), map[string]bool{}
 	if root := postgresHome(dir); root != dir {

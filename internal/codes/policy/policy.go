@@ -94,9 +94,9 @@ type App struct {
 	Brand       message.Brand
 	Site        string            // host where users enter codes from text messages that a back end requests; empty: not known
 	AndroidHash string            // of its Android app, for text messages
-	Watch       store.PrefixWatch // its own MinSends and MinApprovedPercent; if MinSends is 0, those of all apps apply
+	Watch       store.PrefixWatch // the app's own MinSends and MinApprovedPercent; if MinSends is 0, the values for all apps apply
 
-	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
+	ReachedByStrangers bool // the app has a public key, or a page on an address that is not loopback
 }
 
 // subscriptions are types of events, by app.

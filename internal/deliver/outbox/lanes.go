@@ -242,7 +242,7 @@ func (l *lane) end(app string) {
 	}
 }
 
-// push puts a flight into the queue.
+// push puts a flight into the queue of its app.
 func (l *lane) push(f *flight) {
 	app := f.work.Send.App
 	q := l.queues[app]

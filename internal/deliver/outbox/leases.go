@@ -27,7 +27,7 @@ type flight struct {
 	standing standing        // the message's standing when it got a worker
 	attempt  context.Context // see delivery.HandedOver and delivery.TurnBegan
 	giveWay  func()          // ends the attempt
-	parked   bool            // it has no worker; see makeWay
+	parked   bool            // the message has no worker; see makeWay
 	yields   bool            // giveWay was called
 
 	postponed store.AttemptID // the attempt under which the row was postponed; zero if the row was not postponed

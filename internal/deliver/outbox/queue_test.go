@@ -133,7 +133,7 @@ func TestQueueHoldsExactlyItsCapacity(t *testing.T) {
 	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		r.Sleep(500 * time.Millisecond) // between two looks at the database
 		ids := r.SendMany(0, memory+1)
-		r.Sleep(time.Second + time.Millisecond) // one was delivered
+		r.Sleep(time.Second + time.Millisecond) // one message was delivered
 		ids = append(ids, r.SendMany(memory+1, 1)...)
 		synctest.Wait()
 		for n, want := range map[int]string{memory - 1: "", memory: "backlog", memory + 1: "backlog"} {

@@ -23,7 +23,7 @@ import (
 type pattern struct {
 	until     time.Duration                        // all messages come before this time
 	between   func(at time.Duration) time.Duration // the mean time between two messages
-	regular   bool                                 // each of these times is the mean; otherwise they are random
+	regular   bool                                 // the time between two messages is always the mean; otherwise it is random
 	each      func(at time.Duration) time.Duration // the mean time that the server takes
 	longTail  bool                                 // a few messages take very long; otherwise each takes the mean ± 20 %
 	conns     func(at time.Duration) int           // never more than at the beginning

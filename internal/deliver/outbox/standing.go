@@ -376,7 +376,7 @@ func (o *Outbox) giveWayIfDue(l *lane, f *flight, waits demand, now time.Time) (
 		return false, left
 	}
 	switch {
-	case !f.hasTurn(): // it keeps nothing that another message could use
+	case !f.hasTurn(): // the message keeps nothing that another message could use
 		return false, l.leastWait()
 	case !handedOver:
 		l.yield(f, now)

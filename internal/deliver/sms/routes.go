@@ -177,9 +177,9 @@ func (r *routeWithBreaker) acceptsNumber(number string) bool {
 }
 
 // breakerResult returns delivery.Error.BreakerResult, except for a Temporary failure that may
-// concern only the number. Of these, only the first failure of a prefix counts against the carrier.
-// If the message is for a stranger, the failure never counts, because one stranger can choose many
-// bad numbers.
+// concern only the number. Such a failure counts against the carrier only if it is the first
+// failure of its prefix within rememberFailuresFor. If the message is for a stranger, the failure
+// never counts, because one stranger can choose many bad numbers.
 func (r *routeWithBreaker) breakerResult(m Message, fail *delivery.Error) error {
 	if fail == nil || fail.Class != delivery.Temporary || fail.About != delivery.AboutRecipient {
 		return fail.BreakerResult()

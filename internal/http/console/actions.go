@@ -28,8 +28,8 @@ type sendAction struct {
 	Path              string // the last part of the action's URL, after the send's
 	Key               string // the key on the keyboard that follows the link to the action's form
 	Sure              bool   // the action can't be undone, so its form has a box to tick
-	needsPending      bool   // it needs a pending verification
-	needsVerification bool   // it needs a verification
+	needsPending      bool   // the action is only possible while the verification is pending
+	needsVerification bool   // the action is only possible while the database has the verification and its recipient
 	needsOwnCode      bool   // the service must have made the code; it cannot resend a caller's code, which is not stored
 	do                func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
 }

@@ -194,8 +194,8 @@ var ends = map[string]struct{ pass, after string }{
 // oftenAllowed lets one person request many codes.
 var oftenAllowed = quota.Rule{Name: "often", Scope: quota.Recipient, Limit: 100, Window: 24 * time.Hour}
 
-// eachUseOfAnEndedProofFails tests the ways one after the other in one page. In make nightly, each
-// way has its own page.
+// eachUseOfAnEndedProofFails tests the ways in ends, one after the other in one page. In make
+// nightly, each way has its own page.
 func eachUseOfAnEndedProofFails(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t, oftenAllowed), "")
 	for _, name := range slices.Sorted(maps.Keys(ends)) {

@@ -68,7 +68,7 @@ type connAnswer struct {
 	status     int
 	retryAfter string
 	closes     bool
-	countsNot  bool // it says that nothing may have counted
+	countsNot  bool // the answer says that nothing may have counted
 }
 
 // nextAnswer reads the next answer on a connection.

@@ -73,9 +73,9 @@ type Request struct {
 	Key          string // Idempotency-Key
 	Verification string // the verification that a check names
 	Code         string // the code that a check enters
-	Browser      bool   // its answers contain only its own sends
+	Browser      bool   // the answers contain only the browser's own sends
 	Stranger     bool   // may not use the reserve, so others may be admitted before its wait is over
-	MayEnd       bool   // it may end the verification that it names, or else the recipient's codes
+	MayEnd       bool   // the request may end the verification that it names, or else the recipient's codes
 	MayLack      bool   // the answer may lack sends, for example shortly after an outage of the limiter
 }
 

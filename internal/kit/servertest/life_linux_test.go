@@ -16,7 +16,7 @@ import (
 // their directories. The killed process is another run of this test.
 func TestKilledParentLeavesNoChild(t *testing.T) {
 	const killed = "SENDCODE_PARTS_TEST_PARENT"
-	servers := []*server{&Redis(t).server, &Postgres(t).server} // these skip the test if the program is missing
+	servers := []*server{&Redis(t).server, &Postgres(t).server} // both calls skip the test if their program is missing
 	if os.Getenv(killed) != "" {
 		for _, s := range servers {
 			fmt.Println(s.PID(), s.place.dir)

@@ -157,7 +157,7 @@ func TestLimiterRecoversFromAStandstill(t *testing.T) {
 		offer(a, p, 100, 10*time.Second, nobody)
 		p.free = time.Now().Add(25 * time.Second)
 		o := offer(a, p, 400, 20*time.Second, nobody)
-		if late := o.late.Load(); late > 5*minUnderWayLimit { // this number in each CallTimeout
+		if late := o.late.Load(); late > 5*minUnderWayLimit { // minUnderWayLimit requests in each CallTimeout
 			t.Errorf("%d of 8,000 waited in vain", late)
 		}
 		time.Sleep(5 * time.Second)

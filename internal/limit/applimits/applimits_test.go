@@ -196,7 +196,7 @@ func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 		r.expect(applimits.Peek, "web", "", keys, answer{left: "[0]", wait: 57 * time.Second, local: true})
 		r.limiter.set(false, false)
 		r.Sleep(gates.LimiterRetryDelay)
-		r.expect(applimits.Peek, "web", "", keys, answer{left: "[0]", wait: 56 * time.Second}) // the limiter has one of them
+		r.expect(applimits.Peek, "web", "", keys, answer{left: "[0]", wait: 56 * time.Second}) // the limiter has counted one event
 		r.expect(applimits.Take, "web", "", keys, answer{left: "[0]", wait: 56 * time.Second})
 		time.Sleep(56 * time.Second)
 		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[0]", wait: 3 * time.Second})

@@ -308,7 +308,8 @@ func (f failingRecord) Record(context.Context, string, time.Duration, []quota.Ag
 	return f.err
 }
 
-// manyEvents is a database with n events, whose read then ends with err.
+// manyEvents is a database whose read gives the events with the numbers below n, and then returns
+// err.
 type manyEvents struct {
 	gates.EventDatabase
 	n       int

@@ -111,7 +111,7 @@ type databaseRows struct {
 	events  map[quota.Scope][]quota.Event
 	states  []quota.State // by the events
 	now     time.Time     // on the database's clock
-	askedAt time.Time     // when they were requested, on this process's clock; before now
+	askedAt time.Time     // when the events were requested, which is before now was read; on this process's clock
 }
 
 func newDatabaseRows(p buckets.Plan, sends, rejected []quota.Event, now, askedAt time.Time) databaseRows {

@@ -341,7 +341,7 @@ func TestUndonePolicyLeavesNoCounts(t *testing.T) {
 		}
 		r.Sleep(time.Hour)
 		look(r.Svc, "an hour later", "login", "[3]", 0)
-		send(other, "gift") // it is counted in the bucket of hrb, where r.Svc does not expect it
+		send(other, "gift") // the send counts in the bucket of hrb, where r.Svc does not expect it
 		r.Sleep(10 * time.Second)
 		for _, left := range []string{"[2]", "[1]", "[0]"} {
 			if a := send(r.Svc, "login"); !a.Admitted || vtest.Remaining(a.Quota) != left {

@@ -67,8 +67,8 @@ type firstRecipientCounter struct {
 	until time.Time // a later refusal starts a new count
 }
 
-// openRow counts further refusals. Its Count is the number of those that aren't in the database
-// yet.
+// openRow is a row that still counts refusals. Its Count is the number of refusals that aren't in
+// the database yet.
 type openRow struct {
 	store.SendOrRefusal
 	until    time.Time               // a later refusal opens a new row

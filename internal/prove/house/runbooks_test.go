@@ -13,7 +13,7 @@ import (
 // dashboard has. An alert or a log line leads to each section. A line whose text is a variable w is
 // a warning about a setting. It needs no section, because the warning itself says what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
-	sections, used := map[string]string{}, map[string]bool{} // the keys are the constants' names, and the sections
+	sections, used := map[string]string{}, map[string]bool{} // sections by the constants' names, and the sections that are used
 	for _, m := range regexp.MustCompile(`(?m)^\tSee(\w+) += see\("([a-z-]+)"\)$`).FindAllStringSubmatch(
 		readFile(t, "internal/base/logs/runbook.go"), -1) {
 		sections[m[1]] = m[2]

@@ -216,8 +216,8 @@ type mail struct {
 	send      string // the send's ID
 	messageID string
 	to, code  string
-	after     int  // how many crashes came before it arrived
-	unheard   bool // it arrived, but the sender got no answer
+	after     int  // how many crashes came before the mail arrived
+	unheard   bool // the mail arrived, but the sender got no answer
 }
 
 // wire is the simulated mail server, as one replica reaches it.

@@ -320,7 +320,7 @@ func (l *ledger) checks() {
 			continue
 		}
 		who := holder{q.by, q.person}
-		if q.by == stranger || q.by == form { // they are of one class
+		if q.by == stranger || q.by == form { // strangers and browsers are of one class
 			who.by = browser
 		}
 		if !q.right && (!q.answered || q.status == http.StatusOK || q.body.MayHaveCounted) {

@@ -27,8 +27,8 @@ import (
 // for the human check that a send may have passed, and one for echo 4.16.4.
 const mostAllocations = 202
 
-// A send makes no more allocations than before, since each allocation costs time twice: when it is
-// made and when it is collected.
+// A send makes at most mostAllocations allocations, since each allocation costs time twice: when it
+// is made and when it is collected.
 func TestAllocationsOfASend(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	a := newAlone(t, "")

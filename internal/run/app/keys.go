@@ -143,9 +143,9 @@ func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	return k.findMissingInRows(ctx, codes)
 }
 
-// findMissingInRows looks for missing keys in the next sealed rows. It records them together with
-// the missing keys in codes, which unexpired codes need. If no key is missing, more is true as long
-// as sealed rows are still unread.
+// findMissingInRows looks for missing keys in the next sealed rows. The parameter codes has the
+// missing keys that unexpired codes need. findMissingInRows records all these keys. If no key is
+// missing, more is true as long as sealed rows are still unread.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {

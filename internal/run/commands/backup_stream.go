@@ -93,7 +93,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 		err = add(config.SecretsFile, func(path string) error { return config.BackUpSecrets(cfg.DataDir, path) })
 	}
 	if err == nil {
-		text, _ := json.Marshal(made) // it has nothing that can't be marshaled
+		text, _ := json.Marshal(made) // made has nothing that can't be marshaled
 		err = archive.WriteHeader(&tar.Header{Name: manifestFile, Mode: 0o600, Size: int64(len(text))})
 		if err == nil {
 			_, err = archive.Write(text)

@@ -84,7 +84,7 @@ const (
 	verificationOfHolderRow   = "verification of the holder"
 )
 
-// gateColumns are of gateSQL's rows, with their types; see gateRow.
+// gateColumns are the columns of gateSQL's rows, with their types; see gateRow.
 var gateColumns = [][2]string{
 	{"i", "bigint"},
 	{"kind", "text"},

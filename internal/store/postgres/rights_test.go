@@ -420,14 +420,14 @@ func TestPostgresNamesTheStandby(t *testing.T) {
 	admin := connect(t, server.AdminURL())
 	exec(t, admin, `CREATE ROLE `+appRole)
 	storetest.OK(t, Migrate(t.Context(), server.URL(), appRole))
-	storetest.OK(t, openTest(t, server.URL(), serverClockSQL).Ping(t.Context())) // it waits for no standby
+	storetest.OK(t, openTest(t, server.URL(), serverClockSQL).Ping(t.Context())) // this Ping waits for no standby
 	url := server.URL() + "&synchronous_commit=on&pool_max_conns=1"
 	f, db := fixtureOn(t, url)
 	sent := make(chan error, 1)
 	go func() { sent <- storetest.Err(f.Begin(t.Context(), f.Intent(1))) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // it writes, because it gives the role its rights
+	storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // Migrate writes, because it gives the role its rights
 	other := storetest.Must(db.pool.Acquire(t.Context()))(t)          // so that Ping waits no longer than ctx
 	told := db.Ping(ctx)
 	other.Release()

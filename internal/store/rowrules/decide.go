@@ -86,7 +86,7 @@ type PastSend struct {
 	ID           uuid.UUID
 	At           time.Time // when it was logged; of a rejected send, when it ended
 	Verification string    // ID; only set in a History
-	InFlight     bool      // it waits for its outcome, so it may be refunded; only set in a History
+	InFlight     bool      // the send waits for its outcome, so it may be refunded; only set in a History
 }
 
 // eventsWithin returns the rows that are younger than window, oldest first. A row in the future,

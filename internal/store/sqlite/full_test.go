@@ -15,7 +15,7 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 	f.Admit(t, f.Intent(1))
 	var pages int
 	storetest.OK(t, db.writer.QueryRow(`PRAGMA page_count`).Scan(&pages))
-	storetest.Must(db.writer.Exec(`PRAGMA max_page_count = 1`))(t) // it can't be less than the present number of pages
+	storetest.Must(db.writer.Exec(`PRAGMA max_page_count = 1`))(t) // the limit can't be less than the present number of pages
 	storetest.IsFull(t, f.Ping(t.Context()))
 	taken := storetest.FillWithSends(t, f, 2, 1000)
 	storetest.Must(db.writer.Exec(`PRAGMA max_page_count = 1000000`))(t)

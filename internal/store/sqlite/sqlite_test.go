@@ -212,7 +212,7 @@ func TestDeleteAgedInSteps(t *testing.T) {
 	}
 }
 
-// forgetting is an engine in which counts of hours are forgotten while CountHours reads.
+// forgetting is an engine in which the counts of an hour are deleted after each read.
 type forgetting struct{ *DB }
 
 func (fo forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {

@@ -89,7 +89,7 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	work := f.MustTakeOver(t, 10)
 	want.Status, want.Attempt, want.DueAt = store.Sending, 2, f.Now.Add(8*time.Second)
 	Equal(t, "work", work, []store.Work{{Send: want, Verification: begun.Verification, Now: f.Now}})
-	OK(t, f.RenewLeases(t.Context(), time.Minute, []store.AttemptID{{ID: held.ID, Attempt: 2}})) // it no longer waits, so it has a lease
+	OK(t, f.RenewLeases(t.Context(), time.Minute, []store.AttemptID{{ID: held.ID, Attempt: 2}})) // this send has a lease
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
 	// the first attempt cannot finish the send either

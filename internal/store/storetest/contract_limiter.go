@@ -99,7 +99,7 @@ func limiterEventsOfReplicas(t *testing.T, f *Fixture) {
 		}
 	})
 	if f.Dialect == sqldb.SQLite {
-		last = -1 // one process reads all, at its start
+		last = -1 // the only process reads all events at its start
 	}
 	next()
 	Equal(t, "read", len(read), writers*each)

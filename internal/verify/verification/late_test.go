@@ -168,7 +168,7 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 		caller      verification.Caller
 		conns       int // of each replica
 		replicas    int
-		every, last time.Duration // every is the time between two sends, last the duration of all sends
+		every, last time.Duration // every is the time between two sends, and last is the duration of all sends
 		oldest      time.Duration
 		apart       bool // each send comes from its own network, and goes to one of four domains
 	}{

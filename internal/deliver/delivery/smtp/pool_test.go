@@ -537,7 +537,7 @@ func TestPaceOfTwoServers(t *testing.T) {
 		servertest.Same(t, "up", s.Health()[0].Up && s.Health()[1].Up, true)
 		time.Sleep(49500 * time.Millisecond)
 		failures := make(chan error)
-		for n := range 2 { // one of them comes at the first server's turn
+		for n := range 2 { // one of the two mails comes at the first server's turn
 			go func() {
 				_, err := s.Send(t.Context(), smtptest.Sample(3+n))
 				failures <- err

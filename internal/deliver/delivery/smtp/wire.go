@@ -34,7 +34,7 @@ type countedConn struct {
 func (c *countedConn) startStep(limit time.Duration, hasty func(waited time.Duration) bool) {
 	c.room, c.began, c.hasty = maxStepBytes, time.Now(), hasty
 	c.until = c.began.Add(limit)
-	_ = c.SetDeadline(c.until) // this fails only on a closed socket; then the step fails, too
+	_ = c.SetDeadline(c.until) // fails only on a closed socket; then the step fails, too
 	if hasty != nil {
 		_ = c.SetReadDeadline(c.began.Add(min(limit, shortTimeout)))
 	}

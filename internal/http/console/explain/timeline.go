@@ -22,7 +22,7 @@ type TimelineEntry struct {
 	What texts.Sentence
 	Link string // the page of a related send, in the last entry of that send; otherwise empty
 
-	Future bool // it has not happened yet
+	Future bool // this has not happened yet
 
 	order time.Time // the place in the time line
 }

@@ -27,9 +27,9 @@ type ServicePart struct {
 	// Up reports whether the part works. A mail server or carrier works if its circuit breaker is
 	// closed. An open circuit breaker admits one attempt every five seconds.
 	Up    bool
-	Slow  bool // it answers, but late
+	Slow  bool // the part answers, but late
 	Since time.Time
-	Why   string // its last fault
+	Why   string // the part's last fault
 }
 
 // statusLine is the state of the service, as a page shows it.

@@ -65,7 +65,7 @@ func NewWorld(rules ...quota.Rule) *World {
 		rules = verificationtest.DefaultRules()
 	}
 	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // it never fails
+	_, _ = rand.Read(secret) // never fails
 	ring, err := keys.Parse("k1:" + base64.StdEncoding.EncodeToString(secret))
 	if err != nil {
 		panic(err)
@@ -113,7 +113,8 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 // different.
 func (w *World) Update() { w.updated.Store(true) }
 
-// HoldModules holds back the widget's further modules until letGo is called, once.
+// HoldModules holds back the widget's further modules until the test calls letGo, which it must
+// call only once.
 func (w *World) HoldModules() (letGo func()) {
 	held := make(chan struct{})
 	w.held.Store(&held)
