@@ -17,7 +17,7 @@ import (
 
 const maxPhoneDigits = 15 // with the country code (ITU-T E.164 section 6)
 
-const minPhoneDigits = 3 // of any number
+const minPhoneDigits = 3 // the fewest digits that a number may have
 
 // isPhoneSeparator reports true for characters that people write between digits: dashes of any
 // kind, dots, slashes and parentheses, also from East Asian keyboards.

@@ -73,8 +73,7 @@ func TestSealedBytesCannotMoveBetweenHeaderAndAdditional(t *testing.T) {
 	}
 }
 
-// If data are damaged, SealedBy names no key, even if the header gives an impossible length for the
-// key's ID.
+// SealedBy names no key if the header has no valid key ID, or gives an impossible length for it.
 func TestSealedBy(t *testing.T) {
 	r := ring(t, "a1:"+secret1)
 	sealed, _ := r.Seal("recipient", []byte("ana"), nil)

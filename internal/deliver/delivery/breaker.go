@@ -155,10 +155,9 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 // Unlimited stands for the limits of a server or carrier that has none; see outbox.Limits.
 type Unlimited struct{}
 
-// AttemptsAllowed returns UnlimitedAttempts.
 func (Unlimited) AttemptsAllowed() int { return UnlimitedAttempts }
 
-// ConnLimit returns 0.
+// ConnLimit returns 0, which means that there is no limit.
 func (Unlimited) ConnLimit() int { return 0 }
 
 const UnlimitedAttempts = math.MaxInt

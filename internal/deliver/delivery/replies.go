@@ -102,8 +102,9 @@ var replies = []replyRow{
 	{fromRcpt, "5xx", "5.1.7 5.1.8 5.7.60 5.2.252", "", Rejected, AboutSender, elsewhere},
 	{fromRcpt, "5xx", "", string(RefusedSender), Rejected, AboutSender, elsewhere},
 
-	// From RCPT on, most replies are about the recipient or the mail. Here Exchange can't open the
-	// sender's mailbox on this host now, because a permission is missing or new.
+	// From RCPT on, most replies are about the recipient or the mail. 430 4.2.0 is an exception:
+	// Exchange can't open the sender's mailbox on this host now, because a permission is missing or
+	// new.
 	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, ends},
 	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3) says nothing about our
 	// load. An example is Gmail's 452 4.2.2.

@@ -83,7 +83,7 @@ func (a attack) arrivals(t *testing.T) (shared, alone, known time.Duration) {
 			case 2:
 				ask(fmt.Sprintf("alone@n%d.example", n), browserIn(1000+n))
 			}
-			if a.conns != 1 { // a single connection can't be left to others
+			if a.conns != 1 { // strangers occupy the connection if there is only one
 				ask(fmt.Sprintf("own-%d@example.com", n), vtest.BackEnd)
 			}
 		}

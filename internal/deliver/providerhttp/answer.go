@@ -99,9 +99,10 @@ func (m Meaning) ToError(a Response, code string) *delivery.Error {
 func RetryAfter(a Response) time.Duration { return RetryAfterIn(a.Header, maxRetryAfter) }
 
 // RetryAfterIn returns the wait in the header Retry-After, or maxWait if that is shorter. It
-// returns 0 if there is no such header. The header has seconds or a date (RFC 9110 section 10.2.3).
-// A date is compared with the response's own header Date, so that this machine's clock does not
-// matter. Both dates are whole seconds, and Date is rounded down, so the wait never ends too early.
+// returns 0 if there is no such header, or if it cannot be read. The header has seconds or a date
+// (RFC 9110 section 10.2.3). A date is compared with the response's own header Date, so that this
+// machine's clock does not matter. Both dates are whole seconds, and Date is rounded down, so the
+// wait never ends too early.
 func RetryAfterIn(h http.Header, maxWait time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {

@@ -56,7 +56,8 @@ func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, er
 
 // KeepPostgres starts a server whose cluster is in the directory dir, and returns when the server
 // answers. KeepPostgres makes the cluster if there is none. The cluster stays after Close, and the
-// server waits for its disk. Root's Postgres runs as another user, who must be able to reach dir.
+// server runs with fsync. If this process runs as root, Postgres runs as another user, who must be
+// able to reach dir.
 func KeepPostgres(ctx context.Context, dir string) (*PostgresServer, error) {
 	fill := func(s *PostgresServer, ctx context.Context) error {
 		s.kept, s.last = dir, syscall.SIGINT // after SIGQUIT, the next start would be a recovery

@@ -9,7 +9,8 @@ import "time"
 // It begins with `begin` connections. Beyond the number that has worked so far, it allows a
 // connection only while fewer than maxTrials open connections are unproven. If the server says that
 // there are too many connections or mails of this service, the limit is the number of the other
-// open connections for growAfterRefusal. After that time, one more connection is tried; see held.
+// connections for growAfterRefusal, or for a shorter time; see held. After that, one more
+// connection is tried.
 type connLimit struct {
 	least, begin, most int
 

@@ -266,7 +266,6 @@ func (s *Server) take(r *http.Request, mail Mail) {
 	s.mails = append(s.mails, mail)
 }
 
-// want returns an error that names what, unless got and want are equal.
 func want[T comparable](what string, got, want T) error {
 	if got != want {
 		return fmt.Errorf("%s: got %v, want %v", what, got, want)
