@@ -108,7 +108,8 @@ func doubtAbout(body sendBody) error {
 	return nil
 }
 
-// parseSendRequest returns the request for a code from the body and the headers.
+// parseSendRequest makes the request that Service.Send gets, from the body and the headers of the
+// HTTP request.
 func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Request, error) {
 	ask := verification.Request{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,

@@ -53,8 +53,8 @@ func choicesInAnOpenList(t *testing.T, browser chromium) {
 	w.says(`"is " + document.querySelector("[name=status]").value + "."`, "is .")
 	w.leads("/admin?status=failed", chromedp.KeyEvent("f"), chromedp.Click(chromedp.CSS(".nothing, .pages")))
 
-	// Beside a mistake there is a button, since the choice that the field shows can't be made
-	// again.
+	// If the filter in the address is invalid, the page has a button, since a person can't choose
+	// again what the field already shows.
 	w.goTo("/admin/overview?last=2h")
 	w.leads("/admin/overview?last=24h", chromedp.Click(chromedp.CSS(".filter button")))
 	w.quietAt()

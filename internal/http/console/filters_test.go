@@ -67,8 +67,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// A filter that cannot be read is a problem that names the parameter. The page has the form and the
-// same message.
+// A filter that cannot be read gets a problem that names the parameter. The page shows the form and
+// the same message.
 func TestUnreadableFilters(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	const cursor = "AQAGTDNEtn_wAAAAAAAAAAAAAAAAAAAAAA"

@@ -147,8 +147,8 @@ func setTimesByRequestID(q *listQuery) {
 	q.given.Set("to", "")
 }
 
-// timesByRequestID returns the time range in which the sends of a request were logged; ok is false
-// if the request's ID contains no time.
+// timesByRequestID returns the time range in which to search for the sends of a request, around the
+// time in the request's ID. ok is false if the ID contains no time.
 func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	id, err := uuid.Parse(request)
 	if err != nil || id.Version() != 7 {

@@ -363,7 +363,7 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (findin
 // sendOfCarrier returns the send to which a carrier gave a message ID of its own; the nil UUID if
 // no carrier did, or if no receipt of the message is awaited any more.
 func (console *Console) sendOfCarrier(ctx context.Context, message string) (uuid.UUID, error) {
-	if !logs.IsRequestID(message) { // too short, or not of letters and digits
+	if !logs.IsRequestID(message) { // too short or too long, or with a character that no request ID has
 		return uuid.Nil, nil
 	}
 	for _, carrier := range console.Carriers {

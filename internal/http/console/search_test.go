@@ -177,9 +177,9 @@ func TestSearchReadsAsAPerson(t *testing.T) {
 		"/admin?domain=example.com&status=sent")
 }
 
-// A search for any text that pages show of a recipient leads to the recipient. A search for a mail
-// domain leads to its sends, unless the text is a reference. Other texts get a sentence that names
-// the texts to type.
+// A search for a text that pages show of exactly one recipient leads to the recipient. A search for
+// a mail domain leads to its sends, unless the text is a reference. For other texts, the page says
+// what to type or to choose.
 func TestSearchByWhatPagesShow(t *testing.T) {
 	r := newRig(t)
 	ana := r.sent("ana@gone.example")

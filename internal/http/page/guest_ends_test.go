@@ -173,8 +173,9 @@ func durationsGrowWithoutATimeZone(t *testing.T, tab *browsertest.Tab) {
 	g.is(`!el.shadowRoot.querySelector('#card').innerText.includes('just now')`)
 }
 
-// ends has ways in which a page may use or show a proof that has ended. pass runs before the proof
-// ends, in a tab that is then frozen. After the end, after must be true at once.
+// ends has ways in which a page may use or show a proof that has expired. The script pass runs
+// before the proof expires, in a tab that is then frozen. The script after runs as soon as the tab
+// goes on, and must return true.
 var ends = map[string]struct{ pass, after string }{
 	"a script reads the form": {after: `new FormData(form).get('proof') === null`},
 	"a script posts the form": {after: `(form.addEventListener('formdata', (e) => {

@@ -52,7 +52,7 @@ func embeddedBeside(
 	return b, s
 }
 
-// asked makes the widget send to the address.
+// asked requests a code for an address in the widget.
 func (t *tab) asked(to string) {
 	t.Helper()
 	t.card("ask")

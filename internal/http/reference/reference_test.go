@@ -96,8 +96,8 @@ func TestReferenceHasTheWholeSpecification(t *testing.T) {
 	}
 }
 
-// Every operation may answer 503, for example while the service starts or stops. An operation with
-// a body may also answer 413 and 415.
+// Every operation under /v1/ may answer 503, for example while the service starts or stops. An
+// operation with a body may also answer 413 and 415. The OpenAPI document lists these answers.
 func TestOperationsNameWhatAllMayAnswer(t *testing.T) {
 	var spec struct {
 		Paths map[string]map[string]struct {

@@ -60,7 +60,7 @@ var (
 		{Name: "network_day", Scope: quota.Network, Limit: 100, Window: 24 * time.Hour},
 	}
 	// knownBrowserRules count the attempts with one cookie of a known browser. So a thief of the
-	// cookie gets only this number of guesses.
+	// cookie gets at most 30 guesses a day.
 	knownBrowserRules = []quota.Rule{
 		{Name: "browser", Scope: accountScope, Limit: 10, Window: 15 * time.Minute},
 		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},

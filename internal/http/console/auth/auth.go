@@ -32,7 +32,7 @@ type Config struct {
 
 	DemandFactor bool // every account with a password needs a second factor
 
-	Refused func(what, rule string) // called for each login or token that a rule refused; what is "login" or "token"
+	Refused func(what, rule string) // called for each login or token that a rule refused, with "login" or "token" as what
 }
 
 // accountStore has the administrators' accounts. Implementation: sqldb.DB.

@@ -18,7 +18,8 @@ import (
 	"sendcode/quota"
 )
 
-// begin begins a second factor. It returns the device, and the sealed secret that the page keeps.
+// begin begins to set up a second factor. It returns the device, and the sealed secret that the
+// page keeps.
 func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
 	r.Helper()
 	page := want(r.T, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {password}}), http.StatusOK).Body.String()
@@ -31,7 +32,7 @@ func confirm(b *consoletest.Browser, kept, code string) *httptest.ResponseRecord
 	return b.Post(factorPath, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {code}})
 }
 
-// setUp begins and confirms a second factor.
+// setUp sets up a second factor and confirms it with a code. It returns the device.
 func (r *rig) setUp(b *consoletest.Browser, password string) consoletest.Device {
 	r.Helper()
 	d, kept := r.begin(b, password)

@@ -38,8 +38,8 @@ func atProductCost(t *testing.T) {
 	unmatchableHash = productCost
 }
 
-// rig has the login over a database in memory, a real limiter, and some routes that need an
-// account.
+// rig serves the login and some routes that need an account, with a database in memory and a real
+// limiter.
 type rig struct {
 	*consoletest.Rig
 	provider *Provider
