@@ -43,7 +43,7 @@ var (
 )
 
 // clusterLimiter returns a limiter whose scripts are run by do, and a second limiter on the same
-// cluster. All nodes have the scripts.
+// cluster. All nodes have the scripts of Take and Refund.
 func clusterLimiter(t *testing.T, do func(n int, run func() error) error) (limiter, others *Redis) {
 	hooked, client := newClient(t, sharedCluster(t)), newClient(t, sharedCluster(t))
 	hooked.AddHook(between(do))

@@ -137,8 +137,8 @@ func (s *SavedEvents) rows(changes []quota.Change) (rows []store.LimiterEvent) {
 	return rows
 }
 
-// Load adds the events that other processes wrote since the last call. The first call also adds the
-// events of earlier processes.
+// Load adds the events that other processes wrote since the last call of Load or Sync. The first
+// call also adds the events of earlier processes.
 func (s *SavedEvents) Load(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()

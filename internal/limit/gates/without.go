@@ -21,7 +21,7 @@ type recipientsUntil struct {
 }
 
 type recipientUntil struct {
-	name  uint64 // a hash of the recipient, and of all on which its limits depend
+	name  uint64 // a hash of the recipient, and of everything that its limits depend on
 	until int64  // µs since 1970
 }
 

@@ -22,8 +22,8 @@ func TestConnectionsOfStrangersOfAllKindsHoldLittleMemory(t *testing.T) {
 	}
 }
 
-// Connections to the proxies of deploy hold as little memory of this process, both those that a
-// proxy passes on and those that it keeps for itself.
+// Connections of strangers to the proxies in deploy also hold at most a tenth of a MiB of this
+// process each, whether or not the proxy passes them on.
 func TestConnectionsOfStrangersToProxiesHoldLittleMemory(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {

@@ -153,8 +153,9 @@ const redisSetting = "SENDCODE_REDIS_URL"
 const waitLogEvery = 10 * time.Second // between two log lines of retryAtStart
 
 // retryAtStart calls open until the database or Redis answers, and logs the wait. away reports
-// whether an error means that it does not answer. When Config.StartWait has passed since the start
-// of the process, it returns the last error, with the name of the setting and advice.
+// whether an error means that the database or Redis does not answer. When Config.StartWait has
+// passed since the start of the process, retryAtStart returns the last error, with the name of the
+// setting and advice.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error,
 ) error {

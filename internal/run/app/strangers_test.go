@@ -28,7 +28,7 @@ import (
 // can cause the refusal for other callers.
 type refusal struct {
 	by      string            // what refuses: the problem, and the scope, bound or reason
-	text    string            // the name of by in SECURITY.md
+	text    string            // what SECURITY.md says in place of by
 	secret  bool              // strangers can cause the refusal for a secret key of the same app
 	known   bool              // they can cause it for a known browser of the same app
 	others  bool              // they can cause it for a secret key of another app

@@ -12,7 +12,7 @@ import (
 // conditions are the conditions that /readyz, the console's status line, the alerts, the log and
 // the runbooks mention. The places that mention a condition use the same words.
 var conditions = []struct {
-	words   []string // the words of /readyz and of the status line, which has the same sentences
+	words   []string // values of server.HealthReason.Word; /readyz and the status line have the same sentence for each
 	state   string   // the state of the part in the status line; empty: the line has no such part
 	section string   // a heading in the runbooks
 	alert   string   // the name of the alert; empty: there is none

@@ -94,7 +94,7 @@ func checkAdminPassword(value string) string {
 	return ""
 }
 
-// argon2Pattern is an argon2id hash in PHC form, with its parameters in canonical order.
+// argon2Pattern matches an argon2id hash in PHC form, with its parameters in canonical order.
 var argon2Pattern = regexp.MustCompile(
 	`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 

@@ -81,7 +81,7 @@ func (w watchSettings) Prefixes() store.PrefixWatch {
 	return store.PrefixWatch{MinSends: w.Sends, MinApprovedPercent: w.ApprovedPercent}
 }
 
-// SMSCarrier is one carrier. Settings has the settings that only its type has.
+// SMSCarrier is one carrier. Settings has the settings that only carriers of this Type have.
 type SMSCarrier struct {
 	// The carrier's name in the database, in metrics and in URLs for receipts.
 	Name string `yaml:"name" required:"yes" check:"name"`

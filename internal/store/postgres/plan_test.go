@@ -62,7 +62,8 @@ func TestPostgresHotPlans(t *testing.T) {
 	}
 }
 
-// manySends is the SQL of an ID for each row n: that of a send at the same time as row x.
+// manySends is an SQL expression for a send's ID. It differs for each row n, and has the time in
+// the ID of row x.
 const manySends = "(left(x.id::text, 24) || right(md5(n::text), 12))::uuid"
 
 // multiply adds 5,000 rows n like some row x, with these fields changed.
@@ -318,7 +319,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 	}
 }
 
-// planOf returns the plan that all batches share.
+// planOf returns the generic plan of a prepared statement, which batches of all sizes share.
 func planOf(t *testing.T, db *DB, statement string, bounds map[string]uuid.UUID) string {
 	t.Helper()
 	pool := db.writers

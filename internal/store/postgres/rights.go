@@ -105,8 +105,8 @@ FROM (SELECT n.t, n.r || ' ' || n.t AS right_on, CASE n.r WHEN 'DELETE' THEN has
 
 var missingServiceRightsSQL, missingSendRightsSQL = missingRightsSQL(serviceRights()), missingRightsSQL(sendRights)
 
-// checkRights fails with store.ErrNoPermission if the login lacks a right that the statement, of
-// missingRightsSQL, asks for.
+// checkRights runs a statement of missingRightsSQL. It fails with store.ErrNoPermission if the
+// login lacks one of the rights.
 func (db *DB) checkRights(ctx context.Context, statement string) error {
 	var missing *string
 	err := db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {

@@ -179,7 +179,7 @@ type Statement struct {
 	RowsAffected int64            // changed or returned
 }
 
-// runOne reports whether the statement, in a transaction of its own, changed a row.
+// runOne runs the statement in a separate transaction, and reports whether it changed a row.
 func (db *DB) runOne(ctx context.Context, name, statement string, args Args) (changed bool, err error) {
 	s := Statement{SQL: statement, Args: args}
 	err = db.Run(ctx, name, InOrder, &s)
@@ -206,7 +206,7 @@ func (t Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
-// readWithClock also returns the time on the database's clock; zero with an error.
+// readWithClock also returns the time on the database's clock, or zero if it fails.
 func (db *DB) readWithClock(ctx context.Context, name string, read func(q Tx, now time.Time) error) (now time.Time, err error) {
 	err = db.Read(ctx, name, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {
@@ -275,7 +275,7 @@ func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, 
 	})
 }
 
-// WriteWithResult returns the zero value with an error.
+// WriteWithResult returns the result of f, or the zero value if f or the commit fails.
 func WriteWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (T, error) {
 	return WriteWithPrecedence(ctx, db, name, InOrder, f)
 }
@@ -286,7 +286,8 @@ func WriteWithPrecedence[T any](ctx context.Context, db *DB, name string, preced
 	}, f)
 }
 
-// withResult passes f to run, a Read or Write, and returns zero with an error.
+// withResult passes f to run, which is a Read or Write. If run fails, withResult returns the zero
+// value.
 func withResult[T any](ctx context.Context, name string, run func(context.Context, string, func(Tx) error) error,
 	f func(q Tx) (T, error),
 ) (T, error) {

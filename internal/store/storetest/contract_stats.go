@@ -112,8 +112,8 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	}
 }
 
-// timesNear tests that the delivery times of got are within 2 % of those of want. Then it sets them
-// to those of want, so that the rest can be compared.
+// timesNear tests that the delivery times of got are within 2 % of those of want. Then it copies
+// the times of want into got, so that the rest can be compared.
 func timesNear(t *testing.T, got *store.Measures, want store.Measures) {
 	t.Helper()
 	for told, is := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {

@@ -23,8 +23,8 @@ import (
 const maxAuthSample = 15
 
 // A person signs up through better-auth and Auth.js, which make the code, with our limits and our
-// mail. A second request within the minute is refused with the wait, and the earlier code still
-// works.
+// mail. A second request within the minute is refused, and the refusal says how long to wait. The
+// earlier code still works.
 func TestAuthLibraries(t *testing.T) {
 	t.Parallel()
 	blocks := blocksOf(t, "docs/javascript.md", "js")

@@ -152,7 +152,7 @@ func (r requests) address(path string, o *openapi3.Operation) string {
 	return address
 }
 
-// body returns a body by the schema, often with a mistake in it.
+// body returns a request body that the schema describes, often with a mistake in it.
 func (r requests) body(o *openapi3.Operation) string {
 	if o.RequestBody == nil {
 		return ""

@@ -55,9 +55,9 @@ var generated = map[string]struct {
 	},
 }
 
-// A back end with a generated client sends a code, is refused with the wait, and checks a wrong
-// code and the right one. If a generator can't be installed, the test is skipped, and in CI it
-// fails.
+// A back end with a generated client sends a code, learns from a refusal how long to wait, and
+// checks a wrong code and the right one. If a generator can't be installed, the test is skipped,
+// and in CI it fails.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)

@@ -26,7 +26,7 @@ func (s *Stack) OpenAPI() *openapi3.T {
 	return doc
 }
 
-// SpecRouter returns a router built from that document, for Conforms.
+// SpecRouter returns a router with the paths of the first replica's OpenAPI document, for Conforms.
 func (s *Stack) SpecRouter() routers.Router {
 	s.Helper()
 	router, err := gorillamux.NewRouter(s.OpenAPI())

@@ -68,7 +68,8 @@ func (d *DB) Replica() *DB { return withFaults(d.pool, d.now) }
 // memoryPragmas let a rollback work as in a file, and sync nothing.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
 
-// openMemory has one connection. A second connection would open a second database.
+// openMemory opens a database over one connection, since a second connection would open another
+// database.
 func openMemory() (*sql.DB, error) { return sqlite.OpenPool("file::memory:?"+memoryPragmas, 1) }
 
 // emptySchema is migrated once in a process; New copies the image.

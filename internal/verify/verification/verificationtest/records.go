@@ -17,7 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// ParseEmail parses a mail address.
+// ParseEmail returns the recipient with a mail address, and ends the test if the address is
+// invalid.
 func ParseEmail(t testing.TB, address string) recipient.Recipient {
 	t.Helper()
 	r, err := recipient.Parse(recipient.Email, address)
