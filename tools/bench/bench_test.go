@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly and make bench run this test, because it measures for minutes, alone on the
+// Only `make nightly` and `make bench` run this test, because it measures for minutes, alone on the
 // machine.
 
 package bench

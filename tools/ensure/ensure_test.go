@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests, because they do not test the product.
+// Only `make nightly` runs these tests, because they do not test the product.
 
 package main
 
@@ -40,7 +40,7 @@ Abort.
 }
 
 // The command line names the parts that are needed. Without names, all parts are needed except
-// those of make nightly.
+// those of `make nightly`.
 func TestNamedParts(t *testing.T) {
 	two, err := named([]string{locate.Redis.Name, locate.Postgres.Name})
 	if err != nil || len(two) != 2 || two[0].Name != "redis-server" {

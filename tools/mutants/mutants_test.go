@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they run go test on a sample.
+// Only `make nightly` runs these tests: they run go test on a sample.
 
 package main
 

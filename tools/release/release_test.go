@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they build archives and images.
+// Only `make nightly` runs these tests: they build archives and images.
 
 package main
 

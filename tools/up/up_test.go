@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test, because it starts the service's servers.
+// Only `make nightly` runs this test, because it starts the service's servers.
 
 package main
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: every mail in every program takes minutes.
+// Only `make nightly` runs this test: every mail in every program takes minutes.
 
 package message
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests, since they need a checkout of other people's mails.
+// Only `make nightly` runs these tests, since they need a checkout of other people's mails.
 
 package feedback_test
 

@@ -25,7 +25,7 @@ import (
 )
 
 // These tests share one browser; each has a window with cookies of its own. nightly_test.go has the
-// tests that only make nightly runs.
+// tests that only `make nightly` runs.
 func TestInABrowser(t *testing.T) {
 	inWindows(t, map[string]func(*testing.T, chromium){
 		"fits": mainPagesFit, "resets": resetsAQuota,
@@ -49,7 +49,7 @@ func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
 	}
 }
 
-// mainPagesFit tests the main pages. make nightly tests all pages.
+// mainPagesFit tests the main pages. `make nightly` tests all pages.
 func mainPagesFit(t *testing.T, browser chromium) {
 	r, _ := besideProvider(t)
 	row := busy(r)

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: it starts browsers of its own.
+// Only `make nightly` runs this test: it starts browsers of its own.
 
 package console
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: it writes a million sends into each database.
+// Only `make nightly` runs this test: it writes a million sends into each database.
 
 package console
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests, since every page at three widths takes a minute, and so do
+// Only `make nightly` runs these tests, since every page at three widths takes a minute, and so do
 // exports of ten thousand rows.
 
 package console

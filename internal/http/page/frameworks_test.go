@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need npm.
+// Only `make nightly` runs these tests: they need npm.
 
 package page_test
 

@@ -37,7 +37,7 @@ const hurry = `{ const set = setTimeout; window.setTimeout = (run, ms, ...all) =
 
 // othersAnswerEachRequest tests answers of others to the widget's requests: the shown card stays,
 // the person reads that the request failed, and the next try works. Here each answer occurs at one
-// stage. In make nightly, each answer occurs at every stage.
+// stage. In `make nightly`, each answer occurs at every stage.
 func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 	names := slices.Sorted(maps.Keys(others))
 	for first := 0; first < len(names); first += stages {

@@ -216,7 +216,7 @@ const (
 )
 
 // together has groups of hints that one browser gets together. No hint hides another one of its
-// group. In make nightly, each hint is also tested alone.
+// group. In `make nightly`, each hint is also tested alone.
 var together = [][]string{
 	{
 		"the page is never visible", "storage of another program", "more known tokens than any", "answers without a date",
@@ -292,8 +292,8 @@ var noCodes = map[string]string{
 	"no promise": ``,
 }
 
-// aMessageWithoutACode tests noCodes one after the other in one page. In make nightly, each answer
-// has its own page.
+// aMessageWithoutACode tests noCodes one after the other in one page. In `make nightly`, each
+// answer has its own page.
 func aMessageWithoutACode(t *testing.T, tab *browsertest.Tab) {
 	messagesWithoutCodes(t, tab, slices.Sorted(maps.Keys(noCodes))...)
 }

@@ -18,7 +18,7 @@ type guest struct {
 }
 
 // guests are tests that run in every browser: in Chromium with make test, and in the others with
-// make nightly.
+// `make nightly`.
 var guests = []func(*testing.T, *browsertest.Tab){
 	answersMoveNoFocus, answersMoveNoFocusOutOfASlot, answersMoveNoFocusOutOfAFrame, aRedrawnWidgetKeepsTheFocus,
 	aNewCardWaitsForAnInputMethod, aLateAutofocusFollowsTheBrowser,

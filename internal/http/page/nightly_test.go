@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: every card in every language takes minutes.
+// Only `make nightly` runs these tests: every card in every language takes minutes.
 
 package page_test
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: hundreds of people take minutes.
+// Only `make nightly` runs these tests: hundreds of people take minutes.
 
 package page_test
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: npm installs hundreds of packages for each framework.
+// Only `make nightly` runs these tests: npm installs hundreds of packages for each framework.
 
 package page_test
 

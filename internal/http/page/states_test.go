@@ -119,7 +119,7 @@ func everyCard(t *testing.T, tab *browsertest.Tab, engine *pagetest.Axe, looks [
 	}
 }
 
-// theMainCards tests the main cards in English. make nightly tests all cards in all languages.
+// theMainCards tests the main cards in English. `make nightly` tests all cards in all languages.
 func theMainCards(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	main := strings.Fields(`widget-ask widget-code widget-code-wrong widget-enough-hour widget-failed widget-expired widget-away widget-approved widget-phone-ask`)
 	widgets := slices.DeleteFunc(pagetest.WidgetStates(), func(s pagetest.WidgetState) bool { return !slices.Contains(main, s.Name) })

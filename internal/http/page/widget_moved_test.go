@@ -22,7 +22,7 @@ var moves = map[string]string{
 	"moved with the form":            `document.body.append(el.form)`,
 }
 
-// aWidgetIsMoved moves a widget in each way, in two pages. In make nightly, each way is tried at
+// aWidgetIsMoved moves a widget in each way, in two pages. In `make nightly`, each way is tried at
 // each step.
 func aWidgetIsMoved(t *testing.T, browser context.Context) {
 	ways := slices.Sorted(maps.Keys(moves))

@@ -156,7 +156,7 @@ func (p *Problem) in(words texts.Words) *Problem {
 	}
 }
 
-// InEnglish returns the detail in English, with the wait: "42 s", "23 h 10 min".
+// InEnglish returns the detail in English, with the wait in words such as "42 s" or "23 h 10 min".
 func (p *Problem) InEnglish() string { return p.in(texts.PageLanguages()[0]).Detail }
 
 // unavailableWait is the Retry-After of a 503 whose Wait is 0. A limiter that failed is tried again

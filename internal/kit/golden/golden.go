@@ -33,7 +33,6 @@ func File(t testing.TB, path, got string) {
 	}
 }
 
-// maxDiffLines is how many lines of a difference are printed at most.
 const maxDiffLines = 60
 
 // Diff returns the lines that differ, with their surrounding lines.

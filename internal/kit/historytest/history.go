@@ -174,8 +174,7 @@ const (
 	OldPolicies = "If you change policies, a wait that was told before follows the old ones. It may be too short, at any later time."
 )
 
-// maxTries is how often a code may be checked.
-const maxTries = 5
+const maxTries = 5 // checks of a code
 
 // answer has the fields of answers that the judge reads.
 type answer struct {

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests, because they test a kit and not the product.
+// Only `make nightly` runs these tests, because they test a kit and not the product.
 
 package servertest
 

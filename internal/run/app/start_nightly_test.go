@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: it writes a million rows.
+// Only `make nightly` runs this test: it writes a million rows.
 
 package app_test
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: it copies a million rows.
+// Only `make nightly` runs this test: it copies a million rows.
 
 package postgres
 

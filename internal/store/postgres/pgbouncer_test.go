@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need PgBouncer.
+// Only `make nightly` runs these tests: they need PgBouncer.
 
 package postgres
 

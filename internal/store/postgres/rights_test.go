@@ -373,7 +373,7 @@ var foreignSettings = []string{
 }
 
 // The service works with each of foreignSettings as a default of the database. Up to eight settings
-// are tried at once; make nightly tries each alone.
+// are tried at once; `make nightly` tries each alone.
 func TestPostgresSessionIsOurs(t *testing.T) {
 	t.Parallel()
 	var together [4][]string

@@ -91,7 +91,7 @@ var (
 	Prometheus = Part{"prometheus", []string{"prometheus"}, "prometheus", inPath("prometheus")}
 )
 
-// Nightly lists the parts that only make nightly needs.
+// Nightly lists the parts that only `make nightly` needs.
 var Nightly = []Part{Patroni, Etcd}
 
 // All lists all other parts, in the order in which they are reported.

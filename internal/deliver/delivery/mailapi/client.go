@@ -43,7 +43,7 @@ func (c *Client) Address() string { return c.config.Address() }
 // MaxConns returns how many requests there may be at once.
 func (c *Client) MaxConns() int { return cap(c.slots) }
 
-// ConnLimit returns MaxConns.
+// ConnLimit returns MaxConns, because the limit of an HTTP API never changes.
 func (c *Client) ConnLimit() int { return cap(c.slots) }
 
 // LoginProblem returns nil, because the client always has its key.

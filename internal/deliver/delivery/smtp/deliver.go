@@ -70,7 +70,7 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 // which replies are stored. Any 2xx reply means that the server accepted the mail (RFC 5321 section
 // 4.3.2). If the write fails before a byte of the dot has left, the mail was certainly not sent.
 // sendContent decides this by the number of bytes that TLS has written to the connection. TLS only
-// adds bytes, so this number is never too low.
+// adds bytes, so the number is never too low.
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
 	s.lines = append(appendDotStuffed(s.lines[:0], content), ".\r\n"...)
 	before := s.conn.sent

@@ -75,7 +75,6 @@ type Auth struct {
 	checks        chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
 
-// maxConcurrentPasswordChecks is how many passwords are checked at once.
 const maxConcurrentPasswordChecks = 2
 
 // New returns an Auth. If AdminPasswordHash can't be parsed, New logs an error, and the account

@@ -70,8 +70,7 @@ func (a *Auth) noLogin(ctx context.Context) bool {
 	})
 }
 
-// maxNameLength is the longest name of an account.
-const maxNameLength = 32
+const maxNameLength = 32 // bytes
 
 // login checks a name and a password. It counts the attempt before it compares the password. So
 // attempts in parallel cannot evade the limit. An empty name means the configured account. The

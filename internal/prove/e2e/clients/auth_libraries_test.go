@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need libraries from npm.
+// Only `make nightly` runs these tests: they need libraries from npm.
 
 package clients
 
@@ -19,8 +19,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// maxAuthSample is how long a sample of docs/javascript.md may be, in lines.
-const maxAuthSample = 15
+const maxAuthSample = 15 // lines of a sample in docs/javascript.md
 
 // A person signs up through better-auth and Auth.js, which make the code, with our limits and our
 // mail. A second request within the minute is refused, and the refusal says how long to wait. The

@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests, since the same steps at every width and in every colour take
-// minutes.
+// Only `make nightly` runs these tests, since the same steps at every width and in every colour
+// take minutes.
 
 package clients
 

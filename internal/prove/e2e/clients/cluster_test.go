@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need a Redis Cluster.
+// Only `make nightly` runs these tests: they need a Redis Cluster.
 
 package clients
 

@@ -1,6 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests, since they need generators from npm and the Go module proxy.
+// Only `make nightly` runs these tests, since they need generators from npm and the Go module
+// proxy.
 
 package clients
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests, since they need HAProxy and nginx, and make thousands of
+// Only `make nightly` runs these tests, since they need HAProxy and nginx, and make thousands of
 // requests.
 
 package clients

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need node and Python.
+// Only `make nightly` runs these tests: they need node and Python.
 
 package clients
 

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests, since they need frameworks from npm and pip.
+// Only `make nightly` runs these tests, since they need frameworks from npm and pip.
 
 package clients
 
@@ -22,8 +22,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// maxSample is how long a back end in a framework may be, in lines.
-const maxSample = 21
+const maxSample = 21 // lines of a back end in a framework
 
 // samples are the back ends of docs/examples and docs/quickstart.md, by framework. A sample has its
 // files, a program around them that listens at PORT, and the commands that install and run both.

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: they need node and Python.
+// Only `make nightly` runs these tests: they need node and Python.
 
 package clients
 
@@ -20,8 +20,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// maxSignUp is how long the back end of a sign-up may be, in lines.
-const maxSignUp = 22
+const maxSignUp = 22 // lines of the back end of a sign-up
 
 // The sign-ups in docs/examples are short, and work. A person comes, enters a code on our page, and
 // is welcomed under the proven address. A reference signs no account up if it was used before, is

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests: keys are rolled rarely.
+// Only `make nightly` runs these tests: keys are rolled rarely.
 package operators
 
 import (

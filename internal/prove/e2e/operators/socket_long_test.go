@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: it takes a minute.
+// Only `make nightly` runs this test: it takes a minute.
 package operators
 
 import "testing"

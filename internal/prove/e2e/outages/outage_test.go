@@ -1,8 +1,8 @@
 //go:build nightly
 
 // Package outages tests the whole service while a part is away, slow or full, and how an operator
-// notices it. Only make nightly runs these tests: the packages of the service have a test for each
-// rule.
+// notices it. Only `make nightly` runs these tests: the packages of the service have a test for
+// each rule.
 package outages
 
 import (

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test, which extends TestSlowPostgresUnderOverload to other slow
+// Only `make nightly` runs this test, which extends TestSlowPostgresUnderOverload to other slow
 // parts.
 
 package parts

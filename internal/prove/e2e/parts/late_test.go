@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests, which take minutes. In virtual time, internal/deliver/outbox
-// and internal/verify/verification test which requests are refused, and
+// Only `make nightly` runs these tests, which take minutes. In virtual time,
+// internal/deliver/outbox and internal/verify/verification test which requests are refused, and
 // internal/deliver/delivery/smtp how many connections are opened.
 
 package parts

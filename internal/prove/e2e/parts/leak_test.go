@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test: it must run alone.
+// Only `make nightly` runs this test: it must run alone.
 
 package parts
 

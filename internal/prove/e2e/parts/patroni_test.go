@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test, since it needs Patroni and etcd, and takes some minutes. It
+// Only `make nightly` runs this test, since it needs Patroni and etcd, and takes some minutes. It
 // tests the files in deploy/patroni.
 
 package parts

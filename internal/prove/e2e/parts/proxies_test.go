@@ -1,6 +1,7 @@
 //go:build nightly
 
-// Only make nightly runs these tests, since they need three proxies. They test the files in deploy.
+// Only `make nightly` runs these tests, since they need three proxies. They test the files in
+// deploy.
 
 package parts
 

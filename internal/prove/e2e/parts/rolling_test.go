@@ -61,7 +61,7 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 }
 
 // Two replicas are restarted one after the other, behind a proxy as operators configure it. The
-// proxy itself answers no request. make nightly tests two more proxies.
+// proxy itself answers no request. `make nightly` tests two more proxies.
 func TestRollingRestarts(t *testing.T) { restartBehind(t, servertest.HAProxy) }
 
 func restartBehind(t *testing.T, proxy servertest.ReverseProxy) {

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs this test. internal/limit/gates tests in virtual time how many events a
+// Only `make nightly` runs this test. internal/limit/gates tests in virtual time how many events a
 // replica admits alone.
 
 package parts

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only make nightly runs these tests, since they build the older program from the history.
+// Only `make nightly` runs these tests, since they build the older program from the history.
 
 package parts
 
