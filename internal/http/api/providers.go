@@ -38,7 +38,7 @@ type EventHandlers struct {
 	Subscriptions subscriptionConfirmer      // nil: there are no topics
 	Events        eventIngester
 	Use           func(ctx context.Context, r quota.Request) (quota.Decision, error) // counts a used signature; replicas share the counts
-	Count         func(provider, outcome string)                                     // called for each event or eventless request
+	Count         func(provider, outcome string)                                     // called for each event, and for requests without one
 	Logger        *slog.Logger
 
 	lines logs.Throttle // about forged messages of topics
