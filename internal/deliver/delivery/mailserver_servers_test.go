@@ -120,12 +120,12 @@ func TestServersOfOneHost(t *testing.T) {
 	first, second := smtptest.New(t, smtptest.Script{}), smtptest.New(t, smtptest.Script{})
 	port := func(n int) func(*smtp.Config) { return func(c *smtp.Config) { c.Port = n } }
 	servers := mailserver.New(first.Sender(t, port(25))[0].Server, second.Sender(t, port(2525))[0].Server)
-	took := func() string { return fmt.Sprint(len(first.Messages()), len(second.Messages())) }
+	type mails struct{ first, second int }
 	mail := smtptest.Sample(1)
-	for _, want := range []string{"1 0", "1 1", "2 1"} {
+	for _, want := range []mails{{1, 0}, {1, 1}, {2, 1}} {
 		receipt, err := servers.Send(t.Context(), mail)
 		servertest.OK(t, err)
-		servertest.Same(t, "mails at both", took(), want)
+		servertest.Same(t, "mails", mails{len(first.Messages()), len(second.Messages())}, want)
 		mail.Used = []string{receipt.Provider}
 	}
 	servertest.Same(t, "the name of the first", mail.Used[0], "127.0.0.1:25")

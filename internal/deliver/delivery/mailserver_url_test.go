@@ -20,13 +20,16 @@ import (
 func TestParseURLs(t *testing.T) {
 	configs, err := mailserver.ParseURLs(
 		"smtp://a.example, smtps://u:x%2Cy@b.example,resend://:k@,smtp://c.example?tls=opportunistic,resend://:k@127.0.0.1", nil)
-	var got []string
-	for _, c := range configs {
-		got = append(got, fmt.Sprint(c.Host, c.RequiresTLS))
+	type server struct {
+		host        string
+		requiresTLS bool
 	}
 	servertest.OK(t, err)
-	servertest.Same(t, "servers", strings.Join(got, " "),
-		"a.exampletrue b.exampletrue api.resend.comtrue c.examplefalse 127.0.0.1false")
+	for i, want := range []server{
+		{"a.example", true}, {"b.example", true}, {"api.resend.com", true}, {"c.example", false}, {"127.0.0.1", false},
+	} {
+		servertest.Same(t, want.host, server{configs[i].Host, configs[i].RequiresTLS}, want)
+	}
 	servers, err := mailserver.Open(configs, "codes.example")
 	if err != nil || len(servers) != 5 || servers.MaxConns() != 3*20+2*4 {
 		t.Fatalf("%v, %v", servers, err)

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -279,13 +278,19 @@ func TestPostSample(t *testing.T) {
 	servertest.Same(t, "apps", strings.Join(d.Apps(), " "), "shop")
 	for _, e := range store.EventTypes {
 		answer, ok, err := d.PostSample(t.Context(), "shop", e.Name)
-		servertest.Same(t, e.Name, fmt.Sprint(answer, ok, err), fmt.Sprint("204", true, nil))
-		servertest.Same(t, e.Name, fmt.Sprint(got.Type, got.Data.Status, got.Data.App, got.Data.Test),
-			fmt.Sprint(e.Name, e.Status, "shop", true))
+		servertest.OK(t, err)
+		servertest.Same(t, "answer to "+e.Name, answer, "204")
+		servertest.Same(t, "taken: "+e.Name, ok, true)
+		servertest.Same(t, "type", got.Type, e.Name)
+		servertest.Same(t, "status of "+e.Name, got.Data.Status, e.Status)
+		servertest.Same(t, "app of "+e.Name, got.Data.App, "shop")
+		servertest.Same(t, "test of "+e.Name, got.Data.Test, true)
 	}
 	status = http.StatusUnauthorized
 	answer, ok, err := d.PostSample(t.Context(), "shop", store.SendBounced)
-	servertest.Same(t, "refused", fmt.Sprint(answer, ok, err), fmt.Sprint("401", false, nil))
+	servertest.OK(t, err)
+	servertest.Same(t, "refused: answer", answer, "401")
+	servertest.Same(t, "refused: taken", ok, false)
 	for _, other := range [][2]string{{"gym", store.SendBounced}, {"shop", "send.arrived"}} {
 		if _, _, err := d.PostSample(t.Context(), other[0], other[1]); err == nil {
 			t.Errorf("%v was sent", other)

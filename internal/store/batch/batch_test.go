@@ -156,7 +156,9 @@ func TestBatcherKeepsKeysApart(t *testing.T) {
 			g.end <- struct{}{}
 		}
 		g.Close()
-		storetest.Equal(t, "left", fmt.Sprint(len(g.queued), len(g.busy), g.active), "0 0 0")
+		storetest.Equal(t, "queued", len(g.queued), 0)
+		storetest.Equal(t, "busy", len(g.busy), 0)
+		storetest.Equal(t, "active", g.active, 0)
 	})
 }
 

@@ -279,7 +279,8 @@ func TestSourceTokenOfEachKind(t *testing.T) {
 			server := oauthtest.Start(t, oauthtest.Gives("a-Token.1", 3599)).As(kind)
 			server.Client.Scope = scope
 			token, err := server.Source().Token(t.Context(), "")
-			servertest.Same(t, kind, fmt.Sprint(token, err), "a-Token.1<nil>")
+			servertest.OK(t, err)
+			servertest.Same(t, kind, token, "a-Token.1")
 			_, err = oauthtest.Start(t, oauthtest.Refuses("invalid_grant", "65001")).As(kind).Source().Token(t.Context(), "")
 			said := fmt.Sprint(err)
 			if !strings.Contains(said, does[kind]) || !strings.Contains(said, "an administrator's consent") ||
@@ -380,11 +381,13 @@ func TestCommandLeavesNothing(t *testing.T) {
 		Command: []string{"/bin/sh", "-c", `exec 3>"$1"; echo begun >&3; sleep 3600 >/dev/null 2>&1 & echo t0ken`, "sh", path},
 	})
 	token, err := source.Token(t.Context(), "")
-	servertest.Same(t, "the token", fmt.Sprint(token, err), "t0ken<nil>")
+	servertest.OK(t, err)
+	servertest.Same(t, "the token", token, "t0ken")
 	servertest.OK(t, oauth.Sources{"": source}.Close())
 	servertest.OK(t, pipe.SetReadDeadline(time.Now().Add(time.Minute)))
 	text, err := io.ReadAll(pipe)
-	servertest.Same(t, "the pipe, to its end", fmt.Sprint(string(text), err), "begun\n<nil>")
+	servertest.OK(t, err)
+	servertest.Same(t, "the pipe, to its end", string(text), "begun\n")
 }
 
 // life returns the answer of a token server with this expires_in.

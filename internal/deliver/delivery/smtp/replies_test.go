@@ -135,7 +135,8 @@ func TestBlameRecipient(t *testing.T) {
 				}
 				blameRecipient(fail, nil, true)
 				what := fmt.Sprint(class, stage, subject)
-				servertest.Same(t, what, fmt.Sprint(fail.About, fail.Crowded), fmt.Sprint(want.About, want.Crowded))
+				servertest.Same(t, what+": about", fail.About, want.About)
+				servertest.Same(t, what+": crowded", fail.Crowded, want.Crowded)
 			}
 		}
 	}
