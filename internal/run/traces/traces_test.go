@@ -180,24 +180,29 @@ func TestStartAttemptTrace(t *testing.T) {
 // can't be used is reported without its value.
 func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c"
-	for set, want := range map[string]string{
-		"":                                      "false ",
-		"OTEL_SERVICE_NAME=x":                   "false ",
-		"OTEL_TRACES_EXPORTER=none " + endpoint: "false ",
-		"OTEL_TRACES_EXPORTER=otlp":             "true ",
-		endpoint:                                "true ",
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://c:4318/v1/traces": "true ",
-		"OTEL_SDK_DISABLED=True " + endpoint:                          "false ",
-		"OTEL_SDK_DISABLED=1 " + endpoint:                             "true ",
-		"OTEL_TRACES_EXPORTER=zipkin " + endpoint:                     "false OTEL_TRACES_EXPORTER is neither otlp nor none",
+	type configured struct {
+		on      bool
+		problem string
+	}
+	for set, want := range map[string]configured{
+		"":                                      {},
+		"OTEL_SERVICE_NAME=x":                   {},
+		"OTEL_TRACES_EXPORTER=none " + endpoint: {},
+		"OTEL_TRACES_EXPORTER=otlp":             {on: true},
+		endpoint:                                {on: true},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://c:4318/v1/traces": {on: true},
+		"OTEL_SDK_DISABLED=True " + endpoint:                          {},
+		"OTEL_SDK_DISABLED=1 " + endpoint:                             {on: true},
+		"OTEL_TRACES_EXPORTER=zipkin " + endpoint:                     {problem: "OTEL_TRACES_EXPORTER is neither otlp nor none"},
 		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc " +
-			endpoint: "false OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json",
-		"OTEL_EXPORTER_OTLP_ENDPOINT=user:secret@c:4318":        "false OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL",
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " + endpoint: "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
+			endpoint: {problem: "OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT=user:secret@c:4318":        {problem: "OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL"},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " + endpoint: {problem: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL"},
 
-		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json " + endpoint: "true ",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json " + endpoint: {on: true},
 	} {
-		on, problem := exporterConfigured(func(name string) string {
+		var got configured
+		got.on, got.problem = exporterConfigured(func(name string) string {
 			for entry := range strings.FieldsSeq(set) {
 				if value, ok := strings.CutPrefix(entry, name+"="); ok {
 					return value
@@ -205,7 +210,7 @@ func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 			}
 			return ""
 		})
-		servertest.Same(t, set, fmt.Sprint(on, " ", problem), want)
+		servertest.Same(t, set, got, want)
 	}
 }
 
