@@ -206,15 +206,16 @@ func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 		p := newDatabaseProbe(nil, nil, nil, logger)
 		a := newApp(config.Config{}, logger, time.Now)
 		statements := a.newStatementObserver()
+		type counts struct{ slow, fastAgain, statements int }
 		for _, step := range []struct {
 			late, pause time.Duration
 			times       int
-			lines       string
+			lines       counts
 		}{
-			{2 * time.Second, 10 * time.Second, 2, "0 0 0"},
-			{0, 0, 1, "0 0 0"},
-			{2 * time.Second, time.Second, 5, "1 0 1"},
-			{0, 0, 2, "1 1 1"},
+			{2 * time.Second, 10 * time.Second, 2, counts{0, 0, 0}},
+			{0, 0, 1, counts{0, 0, 0}},
+			{2 * time.Second, time.Second, 5, counts{1, 0, 1}},
+			{0, 0, 2, counts{1, 1, 1}},
 		} {
 			for range step.times {
 				p.recordWrite(nil, step.late)
@@ -222,8 +223,7 @@ func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 				time.Sleep(step.pause)
 			}
 			lines := func(text string) int { return strings.Count(log.String(), text) }
-			servertest.Same(t, "lines", fmt.Sprint(lines("database slow"), lines("database fast again"), lines("slow statement")),
-				step.lines)
+			servertest.Same(t, "lines", counts{lines("database slow"), lines("database fast again"), lines("slow statement")}, step.lines)
 		}
 	})
 }
