@@ -153,7 +153,7 @@ func TestQuota8ALostReplyCountsOnce(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return lossyConn{conn, lose}, err
 	}
-	// Now the server has the script, and the connection is open.
+	// After this Take, the server has the script and the connection is open.
 	must(t, second(limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour)))))
 	calls := evalshas(t, direct)
 	lose.Store(true)

@@ -48,7 +48,7 @@ func oneLine(text string) string {
 	return cmp.Or(text, "(nothing)")
 }
 
-// planter finds the mutants of one Go file.
+// planter finds the mutants of one package, file by file.
 type planter struct {
 	source *source
 	file   string

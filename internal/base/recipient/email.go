@@ -139,7 +139,7 @@ func checkText(s string) error {
 	return nil
 }
 
-// isBlank reports whether r may have been copied along without belonging to the recipient.
+// isBlank counts invisible characters, too: people copy them along unseen.
 func isBlank(r rune) bool { return unicode.IsSpace(r) || isInvisible(r) }
 
 // isControl reports true for Unicode's line breaks, too.

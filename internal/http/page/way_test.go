@@ -362,7 +362,7 @@ func aBrowserThatIsWrongAboutItsConnection(t *testing.T, browser context.Context
 // when the connection is back, even if the first request then fails.
 func offline(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
-	b.tolerate = "e" // the browser's own words for a request that fails
+	b.tolerate = "e" // any message: each browser words a failed request in its own way
 	codes := b.world.Codes
 	b.card("ask")
 	lost := func(to string) {
@@ -565,7 +565,7 @@ func (t *tab) answersAfterItIsLost() {
 // between has its own text.
 func aFailureIsSaidUntilTheNextAct(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, running(t))
-	b.tolerate = "e" // the browser's own words for a request that fails
+	b.tolerate = "e" // any message: each browser words a failed request in its own way
 	b.asked(pagetest.Address)
 	b.card("code", "On its way")
 	b.run(`window.real = fetch`, `window.looked = 0`, `window.lost = true`, `window.fetch = async (...all) => {

@@ -80,7 +80,7 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 	t.Cleanup(site.Close)
 	w.Allow(site.Origin())
 	b := open(t, browser, w, browsertest.Look{Width: 320, Height: 640})
-	b.tolerate = "e" // the browser has its own words for what is blocked
+	b.tolerate = "e" // any message: each browser words a blocked request in its own way
 	b.root = `document.querySelector('send-code').shadowRoot`
 	b.first(listening)
 	b.first(pressed)
@@ -148,7 +148,7 @@ func strangersAreAsked(t *testing.T, browser context.Context) {
 		"on our page": func(w *pagetest.World) *tab { return visiting(t, browser, w) },
 		"in the element": func(w *pagetest.World) *tab {
 			b := embedded(t, browser, w, browsertest.Look{}, tag(""))
-			b.tolerate = "e" // the browser has its own words for the worker, which the site's policy does not allow
+			b.tolerate = "e" // any message: each browser says in its own way that the site's policy allows no worker
 			return b
 		},
 	} {

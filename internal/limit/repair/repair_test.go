@@ -252,7 +252,7 @@ func TestSettleRecordsASendOnceMore(t *testing.T) {
 	})
 }
 
-// A send is recorded to the end of its window.
+// A send can still be recorded at the end of its window, but not later.
 func TestASendThatHasLeftItsWindow(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := newIdle(t)

@@ -428,7 +428,7 @@ func TestPostgresNamesTheStandby(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // Migrate writes, because it gives the role its rights
-	other := storetest.Must(db.pool.Acquire(t.Context()))(t)          // so that Ping waits no longer than ctx
+	other := storetest.Must(db.pool.Acquire(t.Context()))(t)          // the pool's only connection: Ping's wait for it ends with ctx
 	told := db.Ping(ctx)
 	other.Release()
 	storetest.Is(t, told, store.ErrStandbyAway)

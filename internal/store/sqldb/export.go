@@ -318,8 +318,8 @@ func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err
 	return r, nil
 }
 
-// ExportedColumns returns, by table, the columns that an export has or names as left out; none of a
-// table that is left out.
+// ExportedColumns returns the columns of each table that an export contains, or that it says it
+// leaves out. A table that is left out as a whole has none.
 func ExportedColumns() map[string][]string {
 	all := map[string][]string{}
 	for name, x := range exportTables {

@@ -11,7 +11,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// session is one SMTP session with the mailbox.
+// session implements smtp.Session of go-smtp.
 type session struct {
 	mailbox *Mailbox
 	conn    *smtp.Conn

@@ -24,7 +24,7 @@ type TimelineEntry struct {
 
 	Future bool // this has not happened yet
 
-	order time.Time // the place in the time line
+	order time.Time // sorts the entries
 }
 
 // Timeline returns the events of a send and of its related sends, oldest first.

@@ -244,7 +244,7 @@ func (s *swamp) countedNowhere(all bool) {
 				events += int(redis.ZCard(s.Context(), key).Val())
 			}
 		}
-		if want := len(s.accepted) + 3*s.strangers; events > want { // a stranger's send counts for its client and network, too
+		if want := len(s.accepted) + 3*s.strangers; events > want { // a stranger's send has up to three more, as for its client and network
 			s.Errorf("Redis has %d events, want %d", events, want)
 		}
 	}
