@@ -13,7 +13,7 @@ import (
 
 // A mail can be reported until a day after it was logged, also once its code has expired.
 func TestAMailIsReportedForADay(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.DayTick(wide), func(r *vtest.Rig) {
 		send := r.SendTo(vtest.Ana).View.Send
 		_, token, err := r.Svc.Vault.MailTokens(uuid.MustParse(send.ID), r.Svc.Vault.Ring.CurrentID())
 		r.NoError(err)
