@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"mime"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -118,8 +117,9 @@ const maxFormFields = 128
 func boundForm(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		media, _, _ := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
-		if r.Body != nil && media == echo.MIMEApplicationForm && !strings.HasPrefix(r.URL.Path, ReceiptsPath) {
+		media, _, _ := strings.Cut(r.Header.Get(echo.HeaderContentType), ";")
+		form := strings.EqualFold(strings.TrimSpace(media), echo.MIMEApplicationForm)
+		if r.Body != nil && form && !strings.HasPrefix(r.URL.Path, ReceiptsPath) {
 			r.Body = &formBody{ReadCloser: r.Body}
 		}
 		return next(c)

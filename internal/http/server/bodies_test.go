@@ -81,6 +81,7 @@ func TestFieldsOfAFormAreBounded(t *testing.T) {
 		"as many as a form may have": {"/form", "application/x-www-form-urlencoded", fields(maxFormFields), 204},
 		"one more":                   {"/form", "application/x-www-form-urlencoded", fields(maxFormFields + 1), 400},
 		"one more, with a charset":   {"/form", "application/x-www-form-urlencoded; charset=utf-8", fields(maxFormFields + 1), 400},
+		"one more, in capitals":      {"/form", "Application/X-WWW-Form-URLEncoded ;", fields(maxFormFields + 1), 400},
 		"empty fields":               {"/form", "application/x-www-form-urlencoded", strings.Repeat("&", maxFormFields), 400},
 		"another body":               {"/form", "text/plain", fields(maxFormFields + 1), 204},
 		"a receipt":                  {ReceiptsPath + "x", "application/x-www-form-urlencoded", fields(maxFormFields + 1), 204},
