@@ -50,6 +50,10 @@ func (vi verdictInput) reply() personReply {
 	if life != "" {
 		left = vi.validCode.ExpiresAt.Sub(vi.story.Now)
 	}
+	works := left
+	if left > time.Minute { // rounded down: the code works no longer than the reply says
+		works = left.Truncate(time.Minute)
+	}
 	in := func(w texts.Words) countedText {
 		said := func(wait, left string) string {
 			text := w.Reply(cause, vi.Channel == recipient.SMS, "time", wait, "to", vi.To)
@@ -57,10 +61,6 @@ func (vi verdictInput) reply() personReply {
 				text += w.Reply(life, false, "time", left)
 			}
 			return text
-		}
-		works := left
-		if left > time.Minute { // rounded down: the code works no longer than the reply says
-			works = left.Truncate(time.Minute)
 		}
 		return countedText{said(w.Duration(wait), w.Duration(works)), said("{wait}", "{life}"), w.DurationPatterns()}
 	}
