@@ -103,17 +103,14 @@ type inMemory struct {
 
 // ReadFrom implements io.ReaderFrom.
 func (u uncopied) ReadFrom(r io.Reader) (int64, error) {
-	part, ok := r.(*io.LimitedReader)
-	if !ok {
-		return io.Copy(u.ResponseWriter, r) // several ranges
+	if part, ok := r.(*io.LimitedReader); ok {
+		if from, ok := part.R.(inMemory); ok {
+			rest := from.body[len(from.body)-from.Len():]
+			n, err := u.Write(rest[:min(part.N, int64(len(rest)))])
+			return int64(n), err
+		}
 	}
-	from, ok := part.R.(inMemory)
-	if !ok {
-		return io.Copy(u.ResponseWriter, r)
-	}
-	begin := int64(len(from.body) - from.Len())
-	n, err := u.Write(from.body[begin : begin+min(part.N, int64(from.Len()))])
-	return int64(n), err
+	return io.Copy(u.ResponseWriter, r) // several ranges
 }
 
 // encodingFor returns the best encoding that an Accept-Encoding header accepts.
