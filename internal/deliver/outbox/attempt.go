@@ -19,14 +19,14 @@ import (
 	"sendcode/internal/store"
 )
 
-// These are reasons why a send failed or is unknown. Rows, responses and the console show them.
-// Further reasons are in the packages store, delivery, sms and policy.
+// These are reasons why a send failed, is unknown, or was postponed. Rows, responses and the
+// console show them. Further reasons are in the packages store, delivery, sms and policy.
 const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
 	ReasonUnreadable    = "unreadable"     // secret_keys lacks a key, so the recipient can't be decrypted, or the code can't be derived
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any longer
-	temporary           = "temporary_"     // begins the reason of a postponed send; the stage follows
+	temporary           = "temporary_"     // prefix: the reason of a postponed send ends with the stage that failed
 	reasonBacklog       = "backlog"        // more messages wait than may be sent now
 	ReasonInternal      = "internal"       // a panic ended the attempt before a provider could have the message
 )
@@ -81,8 +81,8 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 
 // outcomeAfterPanic returns the outcome of an attempt that panicked, or the attempt's postponement.
 // If a provider may have the message, the send is unknown. Otherwise the send is tried once more,
-// because the panic may be due to one reply of one provider, which the next attempt may not get.
-// After a second panic the send fails.
+// because the panic may be due to one reply of one provider, which the next attempt may not get. If
+// that attempt panics, too, the send fails.
 func (o *Outbox) outcomeAfterPanic(s store.Send, handedOver bool) (out store.Outcome, postponement *store.Postponement) {
 	switch {
 	case handedOver:
@@ -115,7 +115,7 @@ func (o *Outbox) currentWork(ctx context.Context, f *flight) store.Work {
 // false, the send must go on.
 func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, w.Now
-	// The failure keeps the provider and the code of the last attempt.
+	// The failure keeps the last attempt's provider and its reply code.
 	failed := store.Outcome{
 		Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
 		Refund: true,
@@ -176,9 +176,8 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 	return paused, err
 }
 
-// send sends the message. If a receipt is expected, send writes this to the database. The outcome
-// names the provider that answered. The outcome has the status Sent even if fail is not nil. In
-// that case classifyFailure replaces the status.
+// send sends the message, and notes in the database if a receipt is expected. out names the
+// provider that answered. Its status is Sent even if fail is not nil: classifyFailure replaces it.
 func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (out store.Outcome, fail *delivery.Error) {
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.ReplyCodes, Took: receipt.Took}
@@ -197,8 +196,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 
 // logAttempt logs a failed attempt. It logs a warning if the failure is not about the address, but
 // at most one warning a minute for each server, stage and status. It logs the other failures, and
-// the further ones within the minute, at level info. If several attempts for one queue (a lane)
-// fail with StageAllSetAside or ErrPace, it logs only the first of them.
+// the further ones within the minute, at level info. While a lane's attempts fail with
+// StageAllSetAside or ErrPace, it logs only the first of these failures.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && (fail.Stage == delivery.StageAllSetAside || fail.Err == delivery.ErrPace)
 	known := false
@@ -260,7 +259,7 @@ func (o *Outbox) classifyFailure(w store.Work, out store.Outcome, fail *delivery
 }
 
 // recordCarrierHold writes to the database that a carrier accepts no messages for the recipient for
-// some time. It does so only if fail.Hold is at least 1 s. It blocks until the database answers.
+// the time fail.Hold, if that is at least 1 s. It blocks until the database answers.
 func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
 		return

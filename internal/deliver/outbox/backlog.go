@@ -214,8 +214,8 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 // new message.
 //
 // A message of a stranger waits at most as long as the messages before it may keep their workers
-// (makeWay). If the newest messages are served first (prefersNewest), it may wait twice as long;
-// strangers' messages are refused early enough for that.
+// (makeWay). While prefersNewest is true, it may wait twice as long. That is early enough, because
+// strangers' sends are refused long before the wait is as long as their codes live.
 //
 // ExpectedWait returns 0 in the first second of a backlog, unless the backlog continues an earlier
 // one or all servers are suspended. It also returns 0 if, during the whole last second, a new

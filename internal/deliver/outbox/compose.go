@@ -16,9 +16,9 @@ import (
 	"sendcode/quota"
 )
 
-// transmitFunc sends a composed message and returns the provider's answer. Only compose and the
-// transmitFunc have both the code and the full recipient. They write the code and the recipient
-// only into the message.
+// transmitFunc sends a composed message and returns the provider's answer. In this package, only
+// compose and the transmitFunc see both the code and the full recipient. They write them only into
+// the message.
 type transmitFunc func(context.Context) (delivery.Result, error)
 
 // failToCompose logs why a message cannot be composed, and returns the outcome of its send.
@@ -92,7 +92,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	if err != nil {
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}
-	if o.NotMeURL != "" && !w.Verification.CallerChecks { // a report could not end the caller's code
+	if o.NotMeURL != "" && !w.Verification.CallerChecks { // reporting can't end a code that the caller checks
 		request.Data.NotMe = o.NotMeURL + notMe
 	}
 	m, err := o.Mails.Prepare(request)
@@ -113,7 +113,8 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	return func(ctx context.Context) (delivery.Result, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
 }
 
-// chosenByAnyone reports whether anyone may have chosen the recipient.
+// chosenByAnyone reports whether a stranger may have chosen the recipient. In the global scope even
+// a known browser is a stranger.
 func chosenByAnyone(w store.Work) bool {
 	return policy.IsStrangerInScope(w.Verification.Class, quota.Global)
 }

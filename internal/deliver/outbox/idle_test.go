@@ -61,7 +61,7 @@ func newIdle(t *testing.T) *idle {
 	return r
 }
 
-// asked compares the calls of the database since the last comparison.
+// asked fails the test unless these are the calls of the database since asked was called last.
 func (i *idle) asked(what string, calls ...string) {
 	i.Helper()
 	servertest.Same(i.T, what+": calls of the database", fmt.Sprintf("%q", i.db.calls), fmt.Sprintf("%q", calls))

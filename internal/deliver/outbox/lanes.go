@@ -46,8 +46,8 @@ func newLane(q store.Queue, r *reputations) *lane {
 	}
 }
 
-// ready reports whether a flight waits only for a worker. A flight that may be held also waits for
-// other flights, so it does not belong to the backlog.
+// ready reports whether a flight waits only for a worker. A flight with the standing held also
+// waits for other flights, so it does not make the lane full.
 func (l *lane) ready() bool {
 	return l.anyWaits(func(s standing) bool { return s != held })
 }
@@ -120,9 +120,10 @@ func (l *lane) preference() [standings]standing {
 	return [...]standing{proven, fresh, held}
 }
 
-// prefersNewest reports whether every second fresh flight that is served is the newest one. This is
-// so for a time after a message gave way. The waiting messages may then belong to an attack, which
-// may use many networks and domains, and a later message must not wait for all of them.
+// prefersNewest reports whether every second fresh flight that is served belongs to the newest
+// network: the one that began to wait last and has had no turn. This is so for preferNewestFor
+// after a message gave way. The waiting messages may then belong to an attack, which may use many
+// networks and domains, and a later message must not wait for all of them.
 func (l *lane) prefersNewest(now time.Time) bool {
 	return !l.gaveWay.IsZero() && now.Sub(l.gaveWay) < preferNewestFor
 }
@@ -184,9 +185,9 @@ func (q *queue) pop(l *lane) (first *flight) {
 	return first
 }
 
-// later returns how many of the waiting flights are served after a new flight of a network. The
-// code of the new flight expires at the time in ends. Flights that may be held are served after the
-// new one, unless the network's own flights may be held, too.
+// later returns how many of the waiting flights are served after a new flight of a network, whose
+// code expires at the time ends. Flights with the standing held are served after the new one,
+// unless the network is held, too.
 func (l *lane) later(q *queue, network string, ends, now time.Time) (n int) {
 	heldToo := l.reputations.isHeld(networkKey(network), now)
 	counts := map[string]int{} // by network, how many flights are not counted as later yet
@@ -242,7 +243,6 @@ func (l *lane) end(app string) {
 	}
 }
 
-// push puts a flight into the queue of its app.
 func (l *lane) push(f *flight) {
 	app := f.work.Send.App
 	q := l.queues[app]

@@ -31,7 +31,7 @@ type flight struct {
 	yields   bool            // giveWay was called
 
 	postponed store.AttemptID // the attempt under which the row was postponed; zero if the row was not postponed
-	next      *flight         // flight of the newest attempt that this process took over meanwhile
+	next      *flight         // flight of the newest attempt that this process took over before this flight ended; may be nil
 }
 
 // domainOf returns the registrable domain of a send's recipient, or the prefix of a number.
@@ -47,16 +47,15 @@ func domainOf(s store.Send) string {
 // the database's clock is set, this estimate is wrong for some seconds.
 func (f *flight) now() time.Time { return f.work.Now.Add(time.Since(f.readAt)) }
 
-// leases are the flights of this process. Safe for concurrent use.
+// leases has the flights of this process, by the IDs of their sends. Safe for concurrent use.
 type leases struct {
 	mu      sync.Mutex // guards the map, and lease, inDoubt, renewed and next of each flight
 	flights map[uuid.UUID]*flight
 }
 
-// take adds a flight for the work w, and returns the flight. A flight is a row that this process
-// holds by a lease. If the row already has a flight, take returns nil. In that case the old flight
-// gets the lease of the new attempt, and take stores the new flight in the field next of the old
-// one, where giveBack finds it.
+// take adds a flight for the work w, and returns the flight. If the row already has a flight, take
+// returns nil. In that case the old flight gets the lease of the new attempt, and take stores the
+// new flight in the field next of the old one, where giveBack finds it.
 func (le *leases) take(w store.Work, l *lane) *flight {
 	le.mu.Lock()
 	defer le.mu.Unlock()

@@ -63,12 +63,12 @@ type repairer interface {
 	SettleLater(send uuid.UUID, buckets map[quota.Scope]string)
 }
 
-// MailRenderer renders a mail. Implementation: message.MailRenderer.
+// MailRenderer renders a mail. Implementation: *message.MailRenderer.
 type MailRenderer interface {
 	Prepare(message.RenderRequest) (message.PreparedMail, error)
 }
 
-// TextRenderer renders a text message. Implementation: message.TextRenderer.
+// TextRenderer renders a text message. Implementation: *message.TextRenderer.
 type TextRenderer interface {
 	Render(message.RenderRequest) (message.RenderedText, error)
 }
@@ -85,19 +85,20 @@ type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
 
-// Limits is implemented by a MailSender or Carrier that takes a limited number of messages. A type
-// without limits embeds delivery.Unlimited.
+// Limits says how many messages a MailSender or Carrier accepts now. A type without limits embeds
+// delivery.Unlimited.
 type Limits interface {
 	// AttemptsAllowed returns how many messages the sender or carrier would try to send now;
 	// delivery.UnlimitedAttempts means any number.
 	AttemptsAllowed() int
-	// ConnLimit returns how many messages can be under way together. It may change when the
-	// server's own limit changes. 0 means any number: then Config.Workers is the only limit.
+	// ConnLimit returns how many messages can be under way at the same time. It changes with the
+	// server's own limit. 0 means any number.
 	ConnLimit() int
 }
 
 // ReceiptSources says which carriers can be polled for receipts (Poller), and which carriers'
-// reports have the carrier's own ID (ReportsUseCarrierID). Implementation: *sms.Carriers.
+// reports identify a message by the carrier's own ID (ReportsUseCarrierID). Implementation:
+// *sms.Carriers.
 type ReceiptSources interface {
 	Poller(name string) (sms.Poller, bool)
 	ReportsUseCarrierID(name string) bool
@@ -126,7 +127,7 @@ type Config struct {
 	NotMeURL  string            // URL where recipients report mails, without the token; empty if mails have no link
 	IDHeaders []string          // names of extra mail headers to set to the send's ID
 	Lease     time.Duration     // how long a row in flight is leased; 0 means DefaultLease
-	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
+	Tick      time.Duration     // how often rows are taken over; 0 means DefaultTick
 	Workers   int               // how many sends of one channel have a worker at once, not counting strangers'; 0 means DefaultWorkers
 	Capacity  int               // how many sends of one channel are held in memory, not counting strangers'; 0 means DefaultCapacity
 	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
@@ -147,7 +148,6 @@ const (
 	DefaultWorkers = 16
 )
 
-// These constants bound what is held in memory, and the rows of one statement.
 const (
 	DefaultCapacity = 2000 // sends that one queue holds, usually more than it delivers within one lease; further sends wait in the database
 	// MaxPendingOutcomes is the maximum number of outcomes that are not in the database yet. If a
@@ -163,7 +163,7 @@ var MaxStopWait = 10 * time.Second
 
 // Dependencies are the services that an Outbox uses.
 type Dependencies struct {
-	webhook.Events // has the policies, the encryption keys and the database's clock, too; but waits are measured by time.Now
+	webhook.Events // includes the policies, the encryption keys and the database's clock (waits are measured by time.Now)
 	Store          Store
 	Limiter        limiter
 	Repair         repairer
@@ -203,7 +203,7 @@ type Outbox struct {
 	beginStop context.CancelFunc
 
 	// Only Run uses these fields.
-	noTakeoverUntil time.Time // no takeover before this instant: see tick
+	noTakeoverUntil time.Time // one lease after the end of the last outage of the database; see tick
 	away            bool      // the database has failed, and no tick has succeeded since
 }
 
@@ -232,9 +232,9 @@ func New(c Config, p Dependencies) *Outbox {
 	return o
 }
 
-// Run renews leases and takes over rows until ctx ends. Then it waits at most MaxStopWait for the
-// attempts under way, and returns. Unfinished rows are not lost. Another replica takes them over,
-// or this process does at its next start.
+// Run renews leases and takes over rows until ctx ends. The attempts under way then have
+// MaxStopWait to end before Run interrupts them and returns. Unfinished rows are not lost. Another
+// replica takes them over, or this process does at its next start.
 func (o *Outbox) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	var keeper sync.WaitGroup
@@ -265,7 +265,6 @@ func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	}
 }
 
-// stop waits for the attempts under way, and interrupts them after MaxStopWait.
 func (o *Outbox) stop() {
 	o.beginStop()
 	done := make(chan struct{})
@@ -296,7 +295,7 @@ func (o *Outbox) tick(ctx context.Context) {
 	o.readBacklog(ctx)
 }
 
-// noteAway notes that the database has failed.
+// noteAway logs only the first failure of an outage, and no failure that the end of ctx caused.
 func (o *Outbox) noteAway(ctx context.Context, err error) {
 	if !o.away && ctx.Err() == nil {
 		o.Logger.Warn("database unavailable", "error", err, logs.SeeDatabaseAway)
@@ -319,7 +318,7 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 }
 
 // renew renews the leases that began at least an eighth of Config.Lease ago. Most sends have an
-// outcome before their lease is that old. If renew fails, two more renewals follow before these
+// outcome before their lease is that old. If renew fails, keepLeases tries twice more before these
 // leases end.
 func (o *Outbox) renew(ctx context.Context) {
 	defer panics.Recover(panics.Other)

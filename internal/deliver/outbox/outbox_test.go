@@ -133,8 +133,7 @@ func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 	})
 }
 
-// At a stop, requests that wait for an outcome get their answer before the server would cut their
-// connections.
+// EndWaits answers a request that waits for its outcome, with the status queued.
 func TestEndWaits(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release, waited := make(chan struct{}), make(chan string)
@@ -201,7 +200,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 				r.MailServer.Answer(later)
 				a := r.SendTo(vtest.Ana)
 				wantPlaces(r, 1)
-				r.Quit() // the next process has other keys
+				r.Quit() // the next process has other settings
 				change(r)
 				r.Start()
 				r.Sleep(10 * time.Second)

@@ -21,8 +21,8 @@ import (
 	"sendcode/quota"
 )
 
-// brokenParser is a connection whose parser of replies panics at the next read after these bytes
-// were written.
+// brokenParser is a connection on which each read panics once the bytes in after were written, as
+// if the parser of the replies panicked.
 type brokenParser struct {
 	net.Conn
 	after   string
@@ -52,9 +52,8 @@ func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, 
 }
 
 // A panic in an attempt affects only that send. If the mail cannot have left, the send is tried
-// once more, and then fails and frees its place. From the final dot on, the outcome is unknown. Two
-// replicas over one Postgres go on sending other mails, whether one of them or both make attempts
-// that panic.
+// once more, and then fails and frees its place. From the final dot on, the outcome is unknown.
+// Afterwards, both replicas over one Postgres still send mails.
 func TestAPanicEndsOneSend(t *testing.T) {
 	url := servertest.Postgres(t).NewDatabase(t)
 	servertest.OK(t, postgres.Migrate(t.Context(), url, ""))

@@ -140,8 +140,8 @@ func (o *Outbox) handBack(f *flight, after time.Duration) {
 // in memory.
 const heldAgainAfter = 30 * time.Second
 
-// tooManyHeld reports whether a flight may be held and the lane's queues already have as many such
-// flights as they may: a quarter of the capacity. So such flights leave memory to others.
+// tooManyHeld reports whether a flight has the standing held and a quarter of the lane's capacity
+// is in use by such flights already. They must leave memory to others.
 func (o *Outbox) tooManyHeld(f *flight) (too bool) {
 	o.update(f.lane, func(l *lane, now time.Time) {
 		if l.standingOf(f, now) != held {
@@ -303,7 +303,7 @@ func (o *Outbox) enqueue(f *flight) {
 	})
 }
 
-// addWorker starts a worker if flights wait and too few workers run. It is for use within update.
+// addWorker starts a worker if flights wait and too few workers run. Call it within update.
 func (o *Outbox) addWorker(l *lane) {
 	if l.reserveWorker(o.maxWorkers(l)) {
 		o.work.Go(func() { o.runWorker(l) })
@@ -342,8 +342,8 @@ func (o *Outbox) traceAttempt(f *flight) (ctx context.Context) {
 	return o.Tracer.StartAttemptTrace(o.base, f.work.Send)
 }
 
-// endAttemptTrace ends the trace of the attempt to which ctx belongs. o.base belongs to no attempt;
-// with that context it does nothing.
+// endAttemptTrace ends the trace of the attempt to which ctx belongs. It does nothing with o.base,
+// which is the context of an attempt without a trace.
 func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason string) {
 	if o.Tracer != nil && ctx != o.base {
 		o.Tracer.EndAttempt(ctx, s, reason)

@@ -20,8 +20,8 @@ import (
 // memory is the capacity of most outboxes in these tests, in sends.
 const memory = 60
 
-// slowly runs a test of a service whose mail server takes a while for each mail, and whose outbox
-// has the capacity room.
+// slowly runs a test of a service whose mail server takes the time each for a mail, and whose
+// outbox has the capacity room. Codes of the purpose login live for 2 min.
 func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtest.Rig)) {
 	t.Helper()
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {

@@ -17,14 +17,14 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// way is a carrier that records its messages.
+// way is a carrier that records in tried that it got a message.
 type way struct {
 	name  string
 	fails map[int]*delivery.Error // by the number of the message among those of all ways, from 1 on
 	tried *triedWays
 }
 
-// triedWays has the names of the tried ways, one for each message.
+// triedWays has the name of the way that got each message, in their order.
 type triedWays struct {
 	mu    sync.Mutex
 	names []string
@@ -52,7 +52,7 @@ func (w way) Send(context.Context, sms.Message) (delivery.Result, *delivery.Erro
 	return delivery.Result{}, nil
 }
 
-// server is a way for mails.
+// server is a mail server that records its mails like a way.
 type server struct {
 	mailserver.Server
 	way

@@ -44,7 +44,7 @@ type Budget struct {
 	stopped func(spendCap string)
 
 	mu     sync.Mutex
-	logged map[string]bool        // keys of the lines that logOnce has logged
+	logged map[string]bool        // by key of logOnce
 	read   map[string]readAccount // by account
 }
 
@@ -63,14 +63,14 @@ const (
 	maxLoggedKeys = 10_000
 )
 
-// NewBudget returns a budget. The function stopped is called for each message that a cap refused.
+// NewBudget returns a budget that calls stopped for each message that a cap refuses.
 func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *Budget {
 	return &Budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}, read: map[string]readAccount{}}
 }
 
-// Reserve implements sms.CarriersOptions.Reserve. It charges the cost of a message, and returns a
-// function that undoes the charge. If a cap refuses the message or the database fails, nothing is
-// charged, the function is nil, and the error says why.
+// Reserve is a function for the field Reserve of sms.CarriersOptions. It charges the cost of a
+// message, and returns a function that undoes the charge. If a cap refuses the message or the
+// database fails, nothing is charged, the function is nil, and the error says why.
 func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
 	charges, caps := b.charges(m, cost)
 	charged, refusedBy, err := b.ledger.Spend(ctx, charges)

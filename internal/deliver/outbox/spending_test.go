@@ -70,7 +70,7 @@ func TestBudgetStrangersHoldHalf(t *testing.T) {
 	}
 }
 
-// silent is a ledger that does not answer. During each of its first calls, another request comes.
+// silent is a ledger whose reads fail. Each of the first nine calls meanwhile before it returns.
 type silent struct {
 	counted
 	meanwhile func()

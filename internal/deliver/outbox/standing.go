@@ -10,22 +10,22 @@ import (
 	"sendcode/internal/store"
 )
 
-// standing is the delay to expect of a stranger's next message, judged by the last messages of its
-// network, and by those to the recipient's domain or prefix. The recipient's server decides how
-// long a message occupies its worker and its connection. So a recipient that a stranger chose can
-// occupy a worker, at any stage. A message is held if the server takes much longer for it than for
-// most messages.
+// standing says how long a stranger's message is likely to occupy its worker and its connection,
+// judged by the last messages of its network, and by those to the recipient's domain or prefix. The
+// recipient's server decides how long that is, and a stranger can choose a recipient whose server
+// is slow on purpose. A message is called held if the server takes much longer for it than for most
+// messages. A message that may be held is one with the standing held.
 type standing int
 
 const (
-	proven standing = iota // the server answered the last messages to the domain in its usual time
-	fresh                  // nothing is known
-	held                   // one of the last messages of the network, or to the domain, was held
+	proven standing = iota // the score of the domain is positive
+	fresh                  // no score decides, or the server is slow for every message (slowForAll)
+	held                   // the score of the network or the domain is negative, or the last attempt got no answer
 	standings
 )
 
-// reputation has the score of a network or a domain. A held message weighs as much as heldWeight
-// messages that were answered in time, because other messages have to wait while it is held.
+// reputation has the score of a network or a domain. A held message subtracts as much as heldWeight
+// messages that were answered in time add, because other messages have to wait while it is held.
 type reputation struct {
 	score int       // from -heldWeight to maxScore
 	at    time.Time // of the last message
@@ -52,8 +52,9 @@ type reputations struct {
 	// maxUsual, only messages for known people and to proven domains raise it, because other
 	// messages may be slow on purpose.
 	usual time.Duration
-	// late is the time when the server first took longer than maxPatience, or when a message first
-	// gave way; zero if the server has answered in time since then. lastLate is the last such time.
+	// A message is late if it took longer than maxPatience or gave way. late is when the first one
+	// of the present series ended, and zero if the server has answered in time since then. lastLate
+	// is when the last one ended.
 	late, lastLate time.Time
 }
 
@@ -64,7 +65,6 @@ func (r *reputations) slowForAll(now time.Time) bool {
 	return !r.late.IsZero() && now.Sub(r.late) >= judgedSlowAfter && now.Sub(r.lastLate) < judgedSlowAfter
 }
 
-// noteLate updates late and lastLate.
 func (r *reputations) noteLate(took time.Duration, gaveWay, answered bool, now time.Time) {
 	switch {
 	case gaveWay || took > maxPatience:
@@ -91,7 +91,7 @@ func (r *reputations) isProven(key string, now time.Time) bool {
 	return one.score > 0 && now.Sub(one.at) < reputationLife
 }
 
-// add adds to a score. It does nothing if the key is empty.
+// add does nothing if the key is empty (see networkKey).
 func (r *reputations) add(key string, n int, now time.Time) {
 	if key == "" {
 		return
@@ -121,8 +121,8 @@ func (r *reputations) forgetOne() {
 }
 
 // note records how long a server took for a message, from the beginning to its answer, or until the
-// wait was given up. trusted is true if no stranger can have chosen the recipient in order to slow
-// the message down.
+// wait was given up. trusted is true if it is unlikely that the recipient was chosen in order to
+// slow the message down.
 func (r *reputations) note(took time.Duration, fail *delivery.Error, trusted bool, now time.Time, keys ...string) {
 	gaveWay := fail != nil && errors.Is(fail.Err, delivery.ErrGaveWay)
 	early := fail != nil && slices.Contains(withoutRecipient, fail.Stage)
@@ -183,8 +183,8 @@ func (l *lane) standingOf(f *flight, now time.Time) standing {
 }
 
 const (
-	// maxPatience is the longest time that a held message keeps its worker if another message waits
-	// for it. Within maxPatience, each waiting network shall get a worker.
+	// maxPatience is the longest time that a message may keep its worker while another message
+	// waits for one. Within maxPatience, each waiting network shall get a worker.
 	maxPatience = 5 * time.Second
 	// leastPatience and leastDotPatience are the shortest times that a message may keep its worker,
 	// before and after the final dot. After the dot, the end of the wait makes the outcome unknown,
@@ -193,13 +193,12 @@ const (
 	leastDotPatience = 250 * time.Millisecond
 	// A message may always take usualTimes times the usual time, but at most maxPatience.
 	usualTimes = 3
-	// maxUsual is the usual time with which each message may take maxPatience.
+	// maxUsual is the usual time at which usualTimes allows a message the whole maxPatience.
 	maxUsual = maxPatience / usualTimes
 	// oldDot is how long after beginWait a message whose final dot was sent keeps its connection if
 	// all waiting messages may be held.
-	oldDot = time.Minute
-	// preferNewestFor is how long prefersNewest is true after a message gave way.
-	preferNewestFor = time.Minute
+	oldDot          = time.Minute
+	preferNewestFor = time.Minute // see prefersNewest
 	// judgedSlowAfter is how long the server must be slow before slowForAll is true, and how long
 	// slowForAll stays true after the last slow message.
 	judgedSlowAfter = time.Minute
@@ -229,7 +228,8 @@ func (l *lane) patience(w demand, f *flight, handedOver bool) time.Duration {
 }
 
 // beginWait is called before the message of a flight is offered to a server. The context that it
-// returns ends with ErrGaveWay if the message must give way. The caller passes the outcome to end.
+// returns ends with ErrGaveWay if the message must give way. The caller must call end with the
+// attempt's failure, or with nil if there is none.
 func (o *Outbox) beginWait(ctx context.Context, f *flight) (waiting context.Context, end func(*delivery.Error)) {
 	if !f.lane.Strangers { // such a message never gives way
 		began := time.Now()
@@ -253,7 +253,7 @@ func (o *Outbox) beginWait(ctx context.Context, f *flight) (waiting context.Cont
 	}
 }
 
-// startWait notes that a flight has got a worker. beginWait follows.
+// startWait notes that a flight has got a worker. The worker calls beginWait later.
 func (l *lane) startWait(f *flight) {
 	if l.Strangers {
 		now := time.Now()
@@ -266,12 +266,13 @@ func (l *lane) endWait(f *flight) {
 	l.underWay = slices.DeleteFunc(l.underWay, func(other *flight) bool { return other == f })
 }
 
-// heldMayBegin reports whether one more message that may be held may begin. Such messages leave one
-// worker to others.
+// heldMayBegin reports whether one more message with the standing held may begin. Such messages
+// leave one worker to others, unless the lane has only one.
 func (l *lane) heldMayBegin() bool { return l.heldWorkers() < max(1, l.maxWorkers-1) }
 
-// heldWorkers returns the number of workers with a message that may be held. Such a message soon
-// gives way to one that is not held (see patience), so its worker does not make the lane full.
+// heldWorkers returns the number of workers with a message of the standing held. Such a message
+// soon gives way to one of another standing (see patience), so its worker does not make the lane
+// full.
 func (l *lane) heldWorkers() (n int) {
 	for _, f := range l.underWay {
 		if f.standing == held && !f.parked {
@@ -313,7 +314,7 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 		return
 	}
 	var next time.Duration
-	for _, f := range slices.Clone(l.underWay) { // the message that a server has had longest comes first
+	for _, f := range slices.Clone(l.underWay) { // the flight that got its worker first comes first
 		if needed <= 0 {
 			break
 		}
@@ -325,7 +326,7 @@ func (o *Outbox) makeWay(l *lane, now time.Time) {
 			next = again
 		}
 	}
-	if needed > 0 && l.maxWorkers == 0 { // the server takes fewer connections than there are parked messages
+	if needed > 0 && l.maxWorkers == 0 { // the parked messages keep all connections that strangers may use
 		if oldest := l.underWay[0]; oldest.parked && !oldest.yields {
 			l.yield(oldest, now)
 		}
@@ -427,7 +428,7 @@ func (l *lane) soonest(now time.Time) time.Duration {
 	return soonest
 }
 
-// makeWayAfter calls makeWay again after the duration d.
+// makeWayAfter calls makeWay again after the duration d. It cancels the earlier call that was due.
 func (o *Outbox) makeWayAfter(l *lane, d time.Duration) {
 	if l.recheck != nil {
 		l.recheck.Stop()

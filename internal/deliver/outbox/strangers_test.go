@@ -40,7 +40,8 @@ func knownBrowser(r *vtest.Rig) verification.Request {
 	return ask
 }
 
-// attempted returns the time from now until the first attempt of a mail for the address.
+// attempted returns the time from now until the first attempt of a mail for the address. It skips
+// as many earlier attempts of any mail as after says.
 func attempted(r *vtest.Rig, to string, after int) time.Duration {
 	r.Helper()
 	for began := time.Now(); time.Since(began) < 5*time.Minute; r.Sleep(100 * time.Millisecond) {
@@ -64,13 +65,14 @@ func knowUsualTime(r *vtest.Rig, each time.Duration) {
 	}
 }
 
-// inOneOfFourDomains returns the nth address of four domains.
+// inOneOfFourDomains returns the nth of many addresses in four domains.
 func inOneOfFourDomains(n int) string { return fmt.Sprintf("person-%d@n%d.example", n, n%4) }
 
 // 400 mails of strangers wait for a mail server that takes 2 s for each. The mails of a secret key
 // and of a known browser are still attempted at once: if memory has capacity for all, if most wait
-// in the database, and if there are fewer connections than workers. The strangers' mails also go
-// out, as fast as the connections that are not reserved for others allow.
+// in the database, and if there are fewer connections than workers. Over a single connection, they
+// wait for one mail of a stranger. The strangers' mails also go out, as fast as the connections
+// that are not reserved for others allow.
 func TestStrangersMailsDelayNoOthers(t *testing.T) {
 	const n, each = 400, 2 * time.Second
 	for name, c := range map[string]struct{ workers, conns, room int }{
