@@ -12,8 +12,9 @@ const (
 	Month Period = "month"
 )
 
-// maxTurnBack is the most that a clock turned back can add to a period; a longer period is cut off.
-// No zone has ever turned its clock back further, except to move across the date line.
+// maxTurnBack is the most by which turning a clock back can lengthen a period. periodAround cuts a
+// longer period. No zone has ever turned its clock back further, except to move across the date
+// line.
 const maxTurnBack = 4 * time.Hour
 
 // Calendar reports whether the rule counts in periods or dates, and not in a sliding window.
@@ -44,12 +45,12 @@ func (r Rule) Keep() time.Duration {
 
 // Period returns the span, without its end, in which a calendar rule counts events at now: the
 // hour, day, week or month around now or, with Days, the current date and the Days-1 dates before
-// it. With Window, the span is the one that ends now.
+// it. For a rule with Window, start is now−Window and end is now.
 //
 // The bounds are local times of the rule's zone. If a clock change skips such a time, the bound is
-// the instant of the change. If such a time occurs twice, the bound is the first occurrence. So a
-// day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A date that the zone skipped counts
-// as one of the dates.
+// the instant of the change. If such a time occurs twice, the bound is the first occurrence. A day
+// with a clock change therefore lasts 23 or 25 hours in most zones, and a repeated hour lasts two.
+// A date that the zone skipped counts as one of the dates.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
 	if !r.Calendar() {
 		return now.Add(-r.Window), now

@@ -29,7 +29,8 @@ func homes(t *testing.T, r *Redis) (names []string) {
 	return names
 }
 
-// A cluster is broken in several ways, one after the other, and repaired in between.
+// The subtests share a cluster, and all but the first break it. whole waits until the cluster works
+// again.
 func TestClusterThatBreaks(t *testing.T) {
 	t.Parallel() // the test waits, and has servers of its own
 	cluster := servertest.Cluster(t)
@@ -106,7 +107,7 @@ func TestClusterThatBreaks(t *testing.T) {
 		same(t, "ping says that others answer", errors.Is(limiter.Ping(ctx), ErrPartly), true)
 		d := mustTake(t, limiter, two("d", home[0], home[2]), true) // these buckets' masters answer
 		same(t, "used, with nothing of those that failed", d.Rules[0].Used, 1)
-		for _, i := range []int{0, 2} { // now all slots are CLUSTERDOWN
+		for _, i := range []int{0, 2} { // with these settings, they answer CLUSTERDOWN for every slot
 			must(t, node(i).ConfigSet(ctx, "cluster-require-full-coverage", "yes").Err())
 			must(t, node(i).ConfigSet(ctx, "cluster-node-timeout", "1000").Err())
 		}

@@ -106,9 +106,9 @@ func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 	}
 }
 
-// refusedLate returns a limiter for which the second bucket refuses a Take of twice, since that
-// bucket counts two other events between the look and the take. after is called when the script of
-// that take has run.
+// refusedLate returns a limiter for which the second bucket refuses a Take with the rules twice,
+// because that bucket counts two other events between the look and the take. after is called when
+// the script of that take has run.
 func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redis) {
 	limiter, others = clusterLimiter(t, func(n int, run func() error) error {
 		if n != takeSteps {
@@ -122,7 +122,7 @@ func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redi
 }
 
 // If the second bucket refuses, the event in the first bucket is refunded, even if the caller has
-// gone. The answer is that of the second bucket.
+// gone. The decision names the rule of the second bucket.
 func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	limiter, others := refusedLate(t, func(*Redis) { leave() })
@@ -182,9 +182,9 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	sameList(t, "violated", d.Violated(), []string{"failures"})
 }
 
-// Some of many callers use the same ID at the same time, and every tenth script fails before or
-// after it ran. If an ID was admitted for one caller, all its buckets count it. No bucket counts
-// more events than its limit.
+// Many callers call Take at the same time, some of them with the same ID, and about one script in
+// ten fails before or after it ran. If an ID was admitted for one caller, all its buckets count it.
+// No bucket counts more events than its limit.
 func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 	const callers, calls, limit = 16, 40, 5
 	rules := []Rule{sliding(Recipient, limit, time.Hour), sliding(IP, limit, time.Hour), sliding(App, limit, time.Hour)}

@@ -36,8 +36,8 @@ func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {
 	})
 }
 
-// If a request only reads a rule, the answer has the rule's state as if the rule decided. But the
-// rule refuses nothing and counts nothing: its bucket stays unchanged.
+// The decision has the state of a rule in Request.Also as if the rule decided. But the rule refuses
+// nothing and counts nothing: its bucket stays unchanged.
 func TestAlsoDecidesAndCountsNothing(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		one := Request{
@@ -141,7 +141,7 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule          Rule
 		before, after func(w *world)
-		rest          time.Duration // how much of the minute is left after that
+		rest          time.Duration // from the end of after to the end of the tombstone
 	}{
 		"never taken":     {perHour, func(*world) {}, func(*world) {}, time.Minute},
 		"taken":           {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},

@@ -66,7 +66,7 @@ func TestTheCodeOfREADME(t *testing.T) {
 	}
 }
 
-// Each part keeps its bounds, so a caller can't reach another bucket by the choice of a name.
+// Bucket escapes its separator, so a caller can't reach another bucket by the choice of a name.
 func ExampleBucket() {
 	fmt.Println(quota.Bucket("shop", "recipient", "ann@example.com"))
 	fmt.Println(quota.Bucket("shop", "recipient:ann"), quota.Bucket("shop:recipient", "ann"))
@@ -125,7 +125,7 @@ func ExampleValidate() {
 	// rule 2 ("Hour"): window 90ms is not whole seconds within 1 s and 31 days
 }
 
-// Only after a login was admitted is it known whether the login fails. So a failure is recorded.
+// Whether a login fails is known only after it was admitted, so Record counts the failures.
 func ExampleRule_recorded() {
 	limiter, ctx := quota.NewMemory(time.Now), context.Background()
 	logins := quota.Request{

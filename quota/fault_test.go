@@ -121,7 +121,7 @@ func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	wg.Wait()
 	must(t, server.Resume())
 	for _, req := range []Request{request("other", defaults...), request("call0", sliding(Recipient, 9, time.Hour))} {
-		servertest.Await(t, "takes to go on", func() bool { // after all waiting calls
+		servertest.Await(t, "takes to go on", func() bool {
 			_, err := limiter.Take(t.Context(), req)
 			return err == nil || req.ID == "call0" && errors.Is(err, ErrRefunded)
 		})
@@ -153,7 +153,7 @@ func TestQuota14RedisErrorAdmitsNothing(t *testing.T) {
 		errors.New("BUSY Redis is busy running a script"),
 		redis.Nil, io.ErrUnexpectedEOF, int64(1), nil, "OK", list(), list(1),
 		list(1, 5), list(0, 5), list(1, 5, 1, 1), // too short for a rule
-		list(3, 5, 0, 0, 0), list(-1, 5, 0, 0, 0), // there is no such outcome
+		list(3, 5, 0, 0, 0), list(-1, 5, 0, 0, 0), // codeOutside, but with rules; an unknown code
 		list(2, 5, 0, 0, 0),                                          // refunded, but with rules
 		append(list(1, 5), "x", 0, 0), append(list(1, 5), nil, 0, 0), // no numbers
 	} {

@@ -58,8 +58,8 @@ func NewMemory(now func() time.Time) *Memory {
 	return m
 }
 
-// NewBoundedMemory makes a Memory that keeps about this many buckets, at least 64. When it is full,
-// a new bucket replaces a random one.
+// NewBoundedMemory makes a Memory that keeps at most about this many buckets, or 64 if that is
+// more. When it is full, a new bucket replaces a random one.
 func NewBoundedMemory(now func() time.Time, buckets int) *Memory {
 	m := NewMemory(now)
 	m.maxBuckets = max(1, buckets/shards)

@@ -16,7 +16,7 @@ type bucket struct {
 }
 
 // clampToNow moves events that lie in the future, since the clock was set back, to now. The
-// bucket's expiry moves back as far as the newest event, but not to before its tombstones end.
+// bucket's expiry moves back by as much as its newest event, but not to before its tombstones end.
 func (b *bucket) clampToNow(now int64) {
 	times := b.eventTimes()
 	last := len(times) - 1
@@ -102,7 +102,7 @@ func (b *bucket) remove(id string) {
 		return
 	}
 	i, _ := slices.BinarySearch(b.times, at)
-	i += slices.Index(b.ids[i:], id) // several events may have the same µs
+	i += slices.Index(b.ids[i:], id) // several events can have the same instant
 	b.times = slices.Delete(b.times, i, i+1)
 	b.ids = slices.Delete(b.ids, i, i+1)
 	delete(b.index, id)

@@ -106,8 +106,8 @@ func TestMemoryLookingMakesNoBucket(t *testing.T) {
 	same(t, "buckets", n, 0)
 }
 
-// If a bucket is large enough to have an index, it keeps only events that count: no refunded IDs,
-// and no events from before a reset.
+// Even a bucket that is large enough to have an index keeps only events that count: no refunded
+// IDs, and no events from before a reset.
 func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
 	w, r := memoryWorld(t), sliding(Recipient, 100, time.Second)
 	for i := range 1000 {
@@ -171,7 +171,8 @@ func TestMemoryForgetsRefunds(t *testing.T) {
 	sameList(t, "remembered after a take", []int{len(gone.until), len(gone.order)}, []int{0, 0})
 }
 
-// A bounded Memory keeps about its number of buckets, the newest among them.
+// A bounded Memory that gets more buckets than its bound keeps as many as the bound, and always the
+// newest one.
 func TestMemoryIsBounded(t *testing.T) {
 	w := memoryWorld(t)
 	m := NewBoundedMemory(func() time.Time { return w.now }, 10*shards)

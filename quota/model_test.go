@@ -54,7 +54,7 @@ func leaves(r Rule, at time.Time) (end time.Time, window time.Duration) {
 	return at.Add(r.Window), r.Window
 }
 
-// see moves events that lie in the future to now, in the request's buckets.
+// see moves events of these buckets that lie in the future to now.
 func (n *naive) see(now time.Time, names ...string) {
 	for _, name := range names {
 		for id, at := range n.bucket(name) {

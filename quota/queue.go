@@ -20,7 +20,7 @@ const (
 	// gracePeriod is how long a caller stays in line after its deadline if the limiter's last
 	// answer has a place for it, because the callers ahead must take their places first.
 	gracePeriod = time.Second
-	// minSleep is the shortest pause after a refusal, because a Cluster may refuse with a wait of 0
+	// minSleep is the shortest pause after a refusal, because a Cluster can refuse with a wait of 0
 	// while another call is under way.
 	minSleep = time.Millisecond
 )

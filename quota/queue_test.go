@@ -15,8 +15,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// waiters are callers of a queue in front of a limiter, in a bubble of testing/synctest. All arrive
-// at once, in the order of their numbers.
+// waiters are callers of a queue in front of a limiter, in a bubble of testing/synctest.
 type waiters struct {
 	*testing.T
 	*Queue
@@ -48,7 +47,7 @@ func (w *waiters) waiting(tenant string) int {
 	return w.Queue.waiting[tenant]
 }
 
-// count returns a number that callers change.
+// count reads n under w.mu, because callers change it.
 func (w *waiters) count(n *int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +70,8 @@ func (w *waiters) ask(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// come makes n callers wait, each at most until its timeout.
+// come makes n callers arrive at the same instant, in the order of their numbers. Each waits at
+// most until its timeout.
 func (w *waiters) come(ctx context.Context, first, n int, timeout time.Duration) {
 	for i := first; i < first+n; i++ {
 		w.all.Go(func() {

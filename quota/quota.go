@@ -91,8 +91,8 @@ type Request struct {
 	Buckets map[Scope]string
 	// Repeated says that another process may have taken this ID before. Only [Queue] reads it.
 	Repeated bool
-	// Tenant is the app or customer that asks, if any. A [Queue], the only reader, bounds how many
-	// of a tenant's callers wait.
+	// Tenant is the app or customer that asks, if any. Only [Queue] reads it, to bound how many of
+	// a tenant's callers wait.
 	Tenant string
 }
 

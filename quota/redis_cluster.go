@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// On Cluster a script may touch only one slot, and each bucket has its own. So a plan is split by
-// bucket, and each part is decided on the clock of its node.
+// On Cluster a script may touch only one slot, and the buckets of a request are spread over the
+// slots. Therefore a plan is split by bucket, and each part is decided on the clock of its node.
 
 // planPart is the part of a plan for one bucket. Its rules are in the plan's order.
 type planPart struct {

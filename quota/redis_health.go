@@ -42,7 +42,8 @@ func (r *Redis) explainSentinel(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrSentinel, err)
 }
 
-// explainClusterNode adds ErrClusterNode to errors that only nodes of a Cluster return.
+// explainClusterNode adds ErrClusterNode to errors that only nodes of a Cluster return, unless the
+// client is for a Cluster.
 func (r *Redis) explainClusterNode(err error) error {
 	for _, prefix := range []string{"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"} {
 		if r.cluster == nil && redis.HasErrorPrefix(err, prefix) {
@@ -101,7 +102,7 @@ func permissionError(denied []string, err error, prefix string) error {
 	return err
 }
 
-// checkSlots fails if, according to the node, no node serves some slots. The probe wouldn't notice,
+// checkSlots fails if the node reports a slot that no node serves. The probe wouldn't notice,
 // because its script has no keys. up says that the node serves its own slots.
 func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err error) {
 	info, err := node.ClusterInfo(ctx).Result()

@@ -128,8 +128,8 @@ func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
 	}
 }
 
-// A private CA signs the certificate of Redis. The system does not trust the CA, but the parameter
-// ca does.
+// A private CA, which the system does not trust, signed the certificate of Redis. The client
+// connects only if the parameter ca names that CA.
 func TestRedisBehindAPrivateAuthority(t *testing.T) {
 	ca, other := servertest.NewAuthority(t), servertest.NewAuthority(t)
 	certificate, key := ca.Issue(t)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// These are the bounds of a rule.
+// These values of a Rule's Limit, Window and Days are themselves allowed. Limit and Days are at
+// least 1.
 const (
 	MaxLimit  = 100_000
 	MinWindow = time.Second
@@ -20,7 +21,7 @@ const namePattern = `[a-z][a-z0-9_-]{0,31}`
 
 var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
 
-// RuleError is a problem of one field.
+// RuleError is a problem with one field of a Rule.
 type RuleError struct {
 	Index   int    // of the rule, from 0
 	Rule    string // the rule's name as written

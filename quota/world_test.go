@@ -121,7 +121,7 @@ func must(t tester, err error) {
 // pass moves the clock.
 func (w *world) pass(d time.Duration) { w.set(w.now.Add(d)) }
 
-// id returns a new ID of 16 bytes, which is no valid text.
+// id returns a new ID of 16 bytes, which are not valid UTF-8.
 func (w *world) id() string {
 	w.ids++
 	return fmt.Sprintf("\x00\xff\r\n%012d", w.ids)

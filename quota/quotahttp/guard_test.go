@@ -253,13 +253,13 @@ func TestClosedWithoutALimiter(t *testing.T) {
 			t.Errorf("%s: %s", path, rec.Body)
 		}
 		serve(t, Config{Limiter: secret, Open: true}).wants(http.StatusOK, path, ann)
-		// Open admits requests while the limiter is unavailable. It does not hide mistakes.
+		// Open admits requests only for ErrUnavailable, so it does not hide the caller's mistakes.
 		serve(t, Config{Limiter: away(quota.ErrBadRequest), Open: true}).wants(http.StatusServiceUnavailable, path, ann)
 	}
 }
 
-// If a client hangs up at once, its request counts. So it can't pass an open Guard that way. The
-// limiter here fails if the context has ended, as a limiter over the network does.
+// If a client hangs up at once, its request still counts, so hanging up is no way past an open
+// Guard. The limiter here fails if the context has ended, as a limiter over the network does.
 func TestGuardCountsHangUps(t *testing.T) {
 	limiter := failing{quota.NewMemory(time.Now), func(ctx context.Context) error {
 		if ctx.Err() != nil {
@@ -271,7 +271,7 @@ func TestGuardCountsHangUps(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	w.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/stock", nil))
-	// httptest's own request counts for Ann, too.
+	// Both requests count for ann: httptest's requests come from 192.0.2.1, which is her address.
 	if limit := limitOf(w.wants(http.StatusOK, "/stock", ann)); !strings.HasPrefix(limit, `"visits";r=98;`) {
 		t.Error(limit)
 	}

@@ -42,8 +42,8 @@ var refused = []string{
 // errNotURL hides the error of a parser, which could show a password.
 var errNotURL = errors.New("redis URL: it is not a URL; in a user name or password, write special characters as %XX")
 
-// Open makes a client without connecting; see quota.OpenRedis. Like the functions below, it never
-// shows the URL in an error.
+// Open makes a client without connecting; see quota.OpenRedis. Like StandaloneOptions,
+// SentinelOptions and ClusterOptions, it never shows the URL in an error.
 func Open(rawURL string) (redis.UniversalClient, error) {
 	switch scheme, _, _ := strings.Cut(rawURL, "://"); scheme {
 	case "redis", "rediss":
