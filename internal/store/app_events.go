@@ -19,7 +19,7 @@ type NewEvent struct {
 	Test   bool // the event is about a test recipient
 }
 
-// EventType names a type, and the status of the send or verification that it reports.
+// EventType names a type, and the status that it reports of the send, verification or app.
 type EventType struct{ Name, Status string }
 
 // These are types of events. Events about the end of a send have other types: "send." followed by

@@ -10,10 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// These are the limits of one call.
 const (
-	MaxPageRows    = 200
-	MaxRelatedRows = 500
+	MaxPageRows    = 200 // the highest Limit of a filter
+	MaxRelatedRows = 500 // rows in SendDetails.Related
 	MaxTextBytes   = 512 // a text in an index; Postgres allows 2,704 bytes for a whole index key
 )
 

@@ -50,7 +50,7 @@ func CountsTowardBackoffRule(reason string) bool {
 	return reason != ReasonEnded && reason != ReasonErased
 }
 
-// FailedSend is a failed send, of one class of callers.
+// FailedSend is a send that a FailedSendsQuery found.
 type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock

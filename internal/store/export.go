@@ -6,8 +6,8 @@ import "encoding/json"
 // person.
 type ExportedTable struct {
 	Name  string
-	About string // what a row is, and how long it is kept; {retention} stands for the settings'
-	// why a column is not exported
+	About string // what a row is, and how long it is kept; {retention} stands for the configured time
+	// by column that is not exported: the reason
 	LeftOut map[string]string
 }
 

@@ -10,7 +10,7 @@ import (
 	"sendcode/quota"
 )
 
-// SetRefusedAt sets the instants of a refusal.
+// SetRefusedAt is for a refusal, which is finished as soon as it is logged.
 func (s *Send) SetRefusedAt(now time.Time) {
 	s.LoggedAt, s.FinishedAt = now, now
 }
@@ -158,7 +158,7 @@ type Filter struct {
 // MaxBacklogCounted bounds what Backlog counts, over all channels.
 const MaxBacklogCounted = 100_000
 
-// Backlog describes the sends of a channel without an outcome.
+// Backlog describes those sends of a channel that have no outcome yet.
 type Backlog struct {
 	Sends int
 	Age   time.Duration // the age of the oldest one, on the database's clock

@@ -17,7 +17,7 @@ import (
 
 var gateNow = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 
-// askGate returns an intent under one sliding rule, which change may adjust.
+// askGate returns an intent with one sliding rule, after the changes.
 func askGate(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
 		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1}},
@@ -165,8 +165,8 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 	}
 }
 
-// Of the verifications that can be resent, the newest is, in whatever order they are read. A
-// verification without a holder is not resent.
+// Decide resends the newest of the verifications that can be resent, in whatever order they are
+// read. A verification without a holder is not resent.
 func TestDecideResendsTheNewest(t *testing.T) {
 	old, newest := askGate(1, time.Minute).Verification, askGate(1, time.Minute).Verification
 	old.ID, old.CreatedAt, old.ExpiresAt = "old", gateNow.Add(-time.Minute), gateNow.Add(9*time.Minute)

@@ -30,7 +30,7 @@ const (
 // supportEpoch begins the seconds of a reference. 31 bits last until 2088.
 var supportEpoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// supportRangeOfID returns false if id is not a send's.
+// supportRangeOfID returns false if id can't be a send's.
 func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportTailMask}
@@ -38,7 +38,7 @@ func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportReferenceLength-supportReferenceTailBits)
 }
 
-// SupportReference returns "" if id is not a send's.
+// SupportReference returns "" if id can't be a send's.
 func SupportReference(id uuid.UUID) string {
 	r, ok := supportRangeOfID(id)
 	if !ok {

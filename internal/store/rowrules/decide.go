@@ -161,7 +161,7 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 }
 
 // RepeatedAnswer answers a Begin whose Send.ID has a row already. Error: ErrBadRequest if the row
-// is another recipient's.
+// has another app, channel or recipient.
 func RepeatedAnswer(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.BeginAnswer{}, store.BadRequestf("the ID belongs to another row")

@@ -111,7 +111,8 @@ func (t Table[T]) InsertSQL(flags store.ColumnFlags, row *T) (string, map[string
 		", @") + ")", args
 }
 
-// EraseSetList empties the personal columns with one of the flags. @empty is an empty byte string.
+// EraseSetList returns assignments that replace masked by store.ErasedMask and empty the personal
+// columns with one of the flags. @empty is an empty byte string.
 func (t Table[T]) EraseSetList(flags store.ColumnFlags) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {

@@ -113,7 +113,9 @@ var pointReads = map[string]bool{
 func (db *DB) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
-	if !pointReads[name] || db.readers == db.writer { // with one connection for both, no write waits for another connection
+	// If reads and writes share the only connection, f doesn't keep it between statements, because
+	// writes need it too.
+	if !pointReads[name] || db.readers == db.writer {
 		return store.WrapUnavailable(withCause(f(db.tx(ctx, db.readers))))
 	}
 	conn, err := db.readers.Conn(ctx)

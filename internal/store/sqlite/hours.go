@@ -43,8 +43,8 @@ func writeHourSQL(t sqldb.HourTable) string {
 
 var writeHoursSQL = sqlgen.MapSlice(sqldb.HourTables, writeHourSQL)
 
-// CountHours implements sqldb.PerDatabase. It reads on a read connection, so that no send waits for
-// the writer.
+// CountHours implements sqldb.PerDatabase. It reads an hour's rows on a read connection, so that
+// sends can be written meanwhile.
 func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	defer db.Observe(&ctx, "count_hours", "count_hours")()
 	ctx, cancel := store.WithCallTimeout(ctx)

@@ -179,8 +179,8 @@ func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err e
 	if err != nil {
 		return failures, store.WrapUnavailable(withCause(err))
 	}
-	// on conn, because database/sql would start a goroutine for each query on tx
 	defer func() { _ = tx.Rollback() }() // after a panic; otherwise the transaction has ended
+	// The writes use conn, because database/sql would start a goroutine for each query on tx.
 	if len(writes) == 1 {
 		failures[0] = writes[0].In.apply(db.tx(ctx, conn))
 		if failures[0] != nil {

@@ -188,7 +188,7 @@ func (c *stmtCachingConn) Close() error {
 	return c.sqliteConn.Close()
 }
 
-// stmtCachingRows give their statement back when closed.
+// stmtCachingRows calls done after Close, to keep the statement for the next run.
 type stmtCachingRows struct {
 	driver.Rows
 	done func() error

@@ -77,7 +77,7 @@ func TestStatementWithinItself(t *testing.T) {
 	conn(func(c *stmtCachingConn) { storetest.Equal(t, "kept", len(c.idle), 1) })
 }
 
-// Only a limited number of statements is kept.
+// A connection keeps at most maxPreparedStatements statements.
 func TestStatementsAreBounded(t *testing.T) {
 	db, conn := onePool(t)
 	for n := range maxPreparedStatements + 50 {
@@ -104,7 +104,7 @@ func TestParametersByPlace(t *testing.T) {
 	}
 }
 
-// Each name in pointReads is that of a method.
+// Each name in pointReads is that of a method of sqldb.DB.
 func TestPointReadsAreReads(t *testing.T) {
 	for name := range pointReads {
 		if _, found := reflect.TypeFor[*sqldb.DB]().MethodByName(name); !found {

@@ -31,7 +31,8 @@ func accounts(t *testing.T, f *Fixture) {
 		Is(t, Err(f.AccountByIdentity(t.Context(), unknown)), fault.NotFound)
 	}
 	Is(t, f.AddAccount(t.Context(), mei, f.Act()), store.ErrNameTaken)
-	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken) // li's identity is its own, so only the name is taken
+	// only li has the identity, so the name is the reason
+	Is(t, f.AddAccount(t.Context(), li, f.Act()), store.ErrNameTaken)
 	Is(t, f.AddAccount(t.Context(), store.Account{Name: "bo", Role: "reader", Identity: li.Identity}, f.Act()), store.ErrIdentityTaken)
 	Is(t, f.ChangeAccount(t.Context(), "mei", store.AccountChange{Identity: &li.Identity}, f.Act()), store.ErrIdentityTaken)
 	for _, unknown := range []string{"bo", "", "Mei", "\x00"} {
@@ -240,7 +241,8 @@ func secondFactors(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Replica.SecondFactor(t.Context(), "mei")), fault.NotFound)
 }
 
-// secondFactorsAtOnce uses one code at once through two replicas, which must succeed only once.
+// secondFactorsAtOnce uses one code eight times at once, through both replicas. Only one use may
+// succeed.
 func secondFactorsAtOnce(t *testing.T, f *Fixture) {
 	Must(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, f.Act()))(t)
 	Equal(t, "steps", f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {

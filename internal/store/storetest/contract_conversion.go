@@ -81,7 +81,7 @@ func conversionIsJudged(t *testing.T, f *Fixture) {
 	f.Pass(10*time.Minute + time.Microsecond) // the nineteen are an hour old
 	begun, ended, _ = f.judge(t, f.Replica)
 	Equal(t, "with half of the sends", []int{len(begun), len(ended)}, []int{0, 0})
-	f.Pass(5 * time.Minute) // now the twentieth is, too
+	f.Pass(5 * time.Minute) // the twentieth is an hour old, too
 	began.EndedAt, began.Sends = f.Now, 9
 	_, ended, asked = f.judge(t, f.Replica)
 	Equal(t, "ended", ended, []store.LowConversion{began})

@@ -10,7 +10,7 @@ import (
 	"sendcode/quota"
 )
 
-// failures is policy.FailuresScope, which this package must not import.
+// failures equals policy.FailuresScope. This package must not import policy.
 const failures quota.Scope = "failures"
 
 // FailedAtMost returns the rule on rejected sends.

@@ -35,10 +35,10 @@ func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.Be
 	return begun
 }
 
-// Sent is the outcome of a send that was sent.
+// Sent is an outcome for tests to which the provider doesn't matter.
 var Sent = store.Outcome{Status: store.Sent}
 
-// Held returns the name of an attempt.
+// Held is short for a store.AttemptID.
 func Held(id uuid.UUID, attempt int) store.AttemptID {
 	return store.AttemptID{ID: id, Attempt: attempt}
 }

@@ -51,7 +51,7 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	first := f.Now
 	for i, drift := range []time.Duration{-store.MaxIDTimeDrift + time.Minute, store.MaxIDTimeDrift - time.Minute, 0, -time.Hour} {
 		f.Admit(t, f.Intent(1, rules, WithID(f, drift)))
-		f.Pass([]time.Duration{15 * day, 4 * day, 6 * day, day}[i]) // past the border 40 days after the epoch
+		f.Pass([]time.Duration{15 * day, 4 * day, 6 * day, day}[i]) // past the partitions' border 40 days after Epoch
 	}
 	Equal(t, "history", len(f.Refuse(t, f.Intent(1, rules)).History), 4)
 	f.Pass(month - f.Now.Sub(first) - time.Microsecond)
@@ -74,7 +74,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 	for i := range 30 {
 		in := f.Intent(i, WithID(f, []time.Duration{0, -store.MaxIDTimeDrift + time.Hour, store.MaxIDTimeDrift - time.Hour}[i%3]))
 		want = append(want, f.Admit(t, in).Send.ID)
-		f.Pass(1500 * time.Minute) // done 30 times, this passes all borders of partitions
+		f.Pass(1500 * time.Minute) // the first call passes the borders a minute and an hour after Epoch
 	}
 	for _, filter := range []store.Filter{{}, {App: "shop"}, {From: Epoch.Add(-time.Hour), To: f.Now}} {
 		filter.Limit = 4

@@ -103,7 +103,7 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	a := pendingReceipt(1)
 	OK(t, f.ExpectReceipt(t.Context(), a, 10*time.Second))
 	a.At = f.Now
-	// to add it twice changes nothing
+	// adding it twice changes nothing
 	OK(t, f.ExpectReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}}, time.Second))
 	OK(t, f.ExpectReceipt(t.Context(), pendingReceipt(2), 0))
 	f.Pass(10*time.Second - time.Microsecond)

@@ -247,7 +247,7 @@ func forgets(t *testing.T, f *Fixture) {
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Sends(24 * time.Hour)
 	Equal(t, "history", events, []quota.Event{{ID: string(back.Send.ID[:]), At: back.Send.LoggedAt}})
 
-	f.erase(t, 1, time.Hour) // erases again, what came since
+	f.erase(t, 1, time.Hour) // erases what came since
 	f.Pass(time.Hour)
 	forget(2)
 	for _, row := range f.All(t) {

@@ -25,7 +25,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		return begun
 	}
 	first := end(1, time.Second, Sent)
-	// at once, and of the same code
+	// a resend of the same code, which takes no time
 	f.Ended(t, f.Intent(1, Joining(first.Verification.ID)), Sent)
 	end(2, 3*time.Second, Sent, inApp("desk"))
 	end(3, 2*time.Second, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
@@ -174,7 +174,7 @@ func countsAhead(t *testing.T, f *Fixture) {
 		in.Verification.CallerChecks, in.Code = true, []byte("sealed")
 	}), Sent).Verification.ID
 	traffic(t, f, 3)
-	// its hour can't be counted yet
+	// while this send is in flight, its hour can't be counted
 	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour }))
 	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
 	f.Ended(t, f.Intent(5001), Sent) // logged at the first instant of an hour

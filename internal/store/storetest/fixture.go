@@ -21,7 +21,7 @@ import (
 	"sendcode/quota"
 )
 
-// Epoch is where a clock that tests move starts: not on a whole second.
+// Epoch is where tests start a clock that they move. It is not a whole second.
 var Epoch = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 
 // TestClock is a clock that tests move.
@@ -121,7 +121,8 @@ func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
 	return in
 }
 
-// id returns an ID of the database's present time, greater than all earlier ones.
+// id returns an ID of the database's present time. Unless the clock was set back, it is greater
+// than all earlier ones.
 func (f *Fixture) id() uuid.UUID {
 	f.Serial++
 	now := f.Now
@@ -280,7 +281,7 @@ func Certain(t *testing.T, err error) {
 	}
 }
 
-// Equal ends the test unless both values have the same text.
+// Equal ends the test unless Show returns the same text for both values.
 func Equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if g, w := Show(got), Show(want); g != w {

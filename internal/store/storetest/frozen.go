@@ -54,8 +54,8 @@ func PackFile(t *testing.T, path, packed string) {
 	OK(t, os.WriteFile(packed, text.Bytes(), 0o644))
 }
 
-// FillFrozen writes a row into every table of the first schema but write_probe, by two fixtures of
-// one database.
+// FillFrozen writes rows into every table of the first schema but write_probe, through two fixtures
+// of one database.
 func FillFrozen(t *testing.T, early, late *Fixture) {
 	told := Sent
 	told.Provider, told.ProviderCode, told.Event = "mx.example", "250 2.0.0", early.Telling("send.sent")
