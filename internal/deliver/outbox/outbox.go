@@ -114,7 +114,7 @@ type Observer interface {
 
 // Tracer makes a trace of each attempt. StartAttemptTrace begins the trace and returns a context
 // with it. EndAttempt ends the trace, with the send's status and the reason. Implementation:
-// traces.Traces.
+// *traces.Traces.
 type Tracer interface {
 	StartAttemptTrace(ctx context.Context, s store.Send) context.Context
 	EndAttempt(ctx context.Context, s store.Status, reason string)
