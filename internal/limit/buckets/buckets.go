@@ -22,7 +22,8 @@ func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, 
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
 
-// Recipient returns the bucket of a recipient's sends under a policy.Purpose.SharedBucketName.
+// Recipient returns the bucket of a recipient's sends. sharedName is from
+// policy.Purpose.SharedBucketName.
 func Recipient(app string, ch recipient.Channel, sharedName string, h recipient.Hash) string {
 	return bucket(app, ch, sharedName, quota.Recipient, h.String())
 }
@@ -67,8 +68,8 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 	return all
 }
 
-// RecipientGroups are the country and the prefix of a phone number; empty if unknown. A limiter's
-// Peek leaves out the rules that count by an unknown one.
+// RecipientGroups has the country of a phone number, and the hash of the number's prefix; empty if
+// unknown. A limiter's Peek leaves out the rules that count by an unknown one.
 type RecipientGroups struct{ Country, Prefix string }
 
 func GroupsOf(k keys.Vault, r recipient.Recipient) RecipientGroups {

@@ -49,7 +49,7 @@ type Database interface {
 }
 
 const (
-	// LimiterRetryDelay is the time between two trials of whether a failed limiter is back.
+	// LimiterRetryDelay is how long after a failed call or trial the limiter is tried again.
 	LimiterRetryDelay = time.Second
 	// mayLackEventsFor is how long after an outage the limiter may lack events, because none could
 	// be written during it.
@@ -93,7 +93,7 @@ type Gates struct {
 
 // New returns Gates in which the database and a limiter in this process decide if shared is nil or
 // InProcess. Gates calls lost when the shared limiter had lost events of a recipient, which were
-// then added again. During mayLackEventsFor after an outage, Gates doesn't call it, because the
+// then added again. During mayLackEventsFor after an outage, Gates doesn't call lost, because the
 // limiter then lacks events without having lost them.
 func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{
@@ -139,15 +139,16 @@ func (g *Gates) Stop() {
 	g.tryAgain(context.Background(), 1)
 }
 
-// tryAgain finds out whether the limiter is back, by an event in as many test buckets as the failed
-// call had. It ends the outage, or tries again after LimiterRetryDelay. No request waits for it.
+// tryAgain finds out whether the limiter is back, by taking an event in count test buckets, which
+// is as many as the failed call had. It ends the outage, or tries again after LimiterRetryDelay. No
+// request waits for it.
 //
 // A ping would not be enough: a Redis that can't run scripts answers it, and so does a node of a
 // Cluster that can't run a script on several keys.
 func (g *Gates) tryAgain(ctx context.Context, count int) {
 	turns := g.outage.turns.Load()
 	if turns%2 == 0 {
-		return // an earlier trial ended the outage, and panicked after that
+		return // Stop was called outside an outage, or an earlier trial ended the outage and then panicked
 	}
 	r := quota.Request{ID: rand.Text(), Buckets: map[quota.Scope]string{}}
 	for i := range count {
@@ -171,7 +172,7 @@ func (g *Gates) tryAgain(ctx context.Context, count int) {
 	}
 }
 
-// tryLater does nothing after Stop.
+// tryLater calls tryAgain after LimiterRetryDelay, unless Stop is called before.
 func (g *Gates) tryLater(count int) {
 	time.AfterFunc(LimiterRetryDelay, func() {
 		defer panics.Recover(panics.Other, func() { g.tryLater(count) })

@@ -183,7 +183,8 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 	})
 }
 
-// ofOneBucket is a limiter that only takes events with one bucket, as a node of a Cluster does.
+// ofOneBucket is a limiter that only takes events with one bucket, like a node of a Cluster that
+// can't run a script on several keys.
 type ofOneBucket struct{ *quota.Memory }
 
 func (o ofOneBucket) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
@@ -371,7 +372,7 @@ func TestRecordKeepsAgeOfSend(t *testing.T) {
 
 // If this process refuses an event, the event keeps no place in the limiter: neither if the limiter
 // counted it and the answer was lost, nor if the limiter did not accept its refund. Only an event
-// that can be repeated keeps its place. A reset applies to the limiter and to this process.
+// with Repeated keeps its place. A reset applies to the limiter and to this process.
 func TestLocalRefusalIsRefundedInLimiter(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		limiter, g := r.Limiter, r.Svc.Gates

@@ -17,11 +17,12 @@ const (
 	maxPending = 10_000
 	// retryRefundFor is how long a pending refund is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
-	// retryRefundAfter is for a refund that failed alone, while the limiter in Redis is available.
+	// retryRefundAfter is the pause after a refund that failed alone, while the limiter in Redis is
+	// available.
 	retryRefundAfter = 10 * time.Second
 )
 
-// pendingRefunds are the refunds that the limiter has not made yet.
+// pendingRefunds has the refunds that the limiter has not made yet.
 type pendingRefunds struct {
 	making chan struct{} // has one element while MakePendingRefunds runs
 	added  chan struct{} // signals that RefundLater has added a refund

@@ -19,7 +19,7 @@ type refunding struct {
 	Limiter
 	calls []string
 	fails map[string]error
-	then  func() // runs once, in the middle of a call
+	then  func() // runs once, within the next call of Refund
 }
 
 func (r *refunding) Refund(_ context.Context, id string, buckets ...string) error {
@@ -31,7 +31,7 @@ func (r *refunding) Refund(_ context.Context, id string, buckets ...string) erro
 	return r.fails[id]
 }
 
-// made makes the pending refunds, and compares the calls of the limiter.
+// made makes the pending refunds, and fails the test unless the limiter got the calls in want.
 func (r *refunding) made(t *testing.T, g *Gates, what string, want ...string) {
 	t.Helper()
 	g.MakePendingRefunds(t.Context())

@@ -52,7 +52,7 @@ type SavedEvents struct {
 	ahead   func() time.Duration
 	shared  bool // other processes use the database too
 	logger  *slog.Logger
-	writer  int64
+	writer  int64 // random; marks the events that this process wrote
 
 	writing sync.Mutex // held during a write, so that changes are written in their order
 	reading sync.Mutex // guards read

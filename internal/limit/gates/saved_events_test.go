@@ -53,6 +53,7 @@ func newSavedEvents(r *vtest.Rig, db gates.EventDatabase, ahead func() time.Dura
 }
 
 // startKept starts a process on the rig's database, on a clock that is ahead of the bubble's.
+// toDatabase is the parameter ahead of NewSavedEvents.
 func startKept(r *vtest.Rig, ahead time.Duration, toDatabase func() time.Duration) *keptProcess {
 	r.Helper()
 	p := &keptProcess{DB: r.Store}
@@ -81,8 +82,8 @@ var failedChecks = quota.Request{
 	Buckets: buckets.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email"),
 }
 
-// states returns the states that a process returns to the back end, with the answer to the next
-// request of each kind.
+// states returns the state of each rule as a look shows it: the rules of sends, of a limit and of
+// failed checks.
 func (p *keptProcess) states(r *vtest.Rig) (all []string) {
 	r.Helper()
 	a, err := p.Service.Quota(r.Context(), vtest.BackEnd, "email", "next@example.com", "")
@@ -100,7 +101,7 @@ func (p *keptProcess) states(r *vtest.Rig) (all []string) {
 	return all
 }
 
-// use takes a place of each rule: the rules of sends, of a limit and of failed checks.
+// use takes a place of each rule in states.
 func (p *keptProcess) use(r *vtest.Rig, n int) {
 	r.Helper()
 	a, err := p.Service.Send(r.Context(), vtest.AskFor(fmt.Sprintf("%d@example.com", n)))
@@ -212,7 +213,8 @@ func TestSavedEventsAreSharedAndMove(t *testing.T) {
 		a.stop()
 		b.stop()
 		redis := quota.NewMemory(func() time.Time { return time.Now().Add(30 * time.Minute) }) // with another clock than the replicas
-		// a send of three rules, one event of a limit and a failed check; then no more
+		// first the send in three buckets, the event of the limit and the failed check; then
+		// nothing
 		for _, n := range []int{5, 0} {
 			moved, err := newSavedEvents(r, r.Store, nil, time.Now).MoveTo(r.Context(), redis)
 			r.NoError(err)

@@ -12,7 +12,7 @@ import (
 
 func (g *Gates) OnlyInProcess() bool { return g.shared == nil }
 
-// recipientsUntil holds recipients, each until an instant. It forgets a recipient whose slot
+// recipientsUntil remembers recipients, each until an instant. It forgets a recipient whose slot
 // another one needs. No decision depends on it alone. Safe for concurrent use.
 type recipientsUntil struct {
 	mu    sync.Mutex

@@ -90,7 +90,7 @@ func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 			}
 			all.Wait()
 			r.Store.SetFault(nil)
-			few := asked["ReadHistory"] < 100 || name == "sent" // the reads of sent take no time, so that none is shared
+			few := asked["ReadHistory"] < 100 || name == "sent" // only the other replica's reads take time, and are shared
 			vtest.Equal(r, name+": few reads, no Begin: few", few, true)
 			vtest.Equal(r, name+": few reads, no Begin", asked["Begin"], 0)
 		}
@@ -101,7 +101,7 @@ func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 	})
 }
 
-// looked counts the looks at a limiter in this process.
+// looked counts the calls of Peek of a limiter in this process.
 type looked struct {
 	gates.Limiter
 	looks *int
