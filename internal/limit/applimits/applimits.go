@@ -1,6 +1,6 @@
 // Package applimits is a general rate limiter for the apps' own events. A limit is a named list of
 // rules over keys that the app chooses, such as a user, a route or an address. Package gates
-// decides it, and nothing is written to the database.
+// decides it. The events have no rows of their own: without Redis, gates.SavedEvents saves them.
 //
 // Each combination of app, limit and values of a rule's keys has a bucket; rules with the same keys
 // share them. All rules of a limit are decided in one step, except on a Redis Cluster, which
@@ -66,7 +66,7 @@ type Answer struct{ quota.Decision }
 
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// limiter is implemented by gates.Gates.
+// limiter is implemented by *gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 	PeekOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)

@@ -102,7 +102,8 @@ type answer struct {
 	local   bool
 }
 
-// expect makes a call as the app shop, with keys such as "user=42".
+// expect makes a call with keys such as "user=42", and compares the answer. The caller is the app
+// shop, or the app that the key app names.
 func (r *limitsRig) expect(o applimits.Operation, limit, id, keys string, want answer) {
 	r.Helper()
 	ask := applimits.Request{Operation: o, App: "shop", Limit: limit, ID: id, Keys: map[string]string{}}

@@ -27,7 +27,7 @@ type Database interface {
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 }
 
-// Batch holds refusals until they are written. Safe for concurrent use.
+// Batch buffers refusals until they are written. Safe for concurrent use.
 type Batch struct {
 	db     Database
 	logger *slog.Logger
@@ -38,7 +38,7 @@ type Batch struct {
 	own      map[refusalKey]*openRow // each of one recipient
 	shared   map[refusalKey]*openRow
 	networks map[networkKey]*firstRecipientCounter
-	first    int // rows in own that are of first recipients of networks
+	first    int // how many rows in own have first set
 	lost     int // refusals that no row could count
 	ids      store.IDGenerator
 }
@@ -59,7 +59,7 @@ func keyOf(row store.SendOrRefusal) refusalKey {
 	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.Network, row.VerificationID}
 }
 
-// networkKey counts the first recipients of a network for each app and rule.
+// networkKey identifies a firstRecipientCounter. Each app and rule counts a network separately.
 type networkKey struct{ app, rule, ip string }
 
 type firstRecipientCounter struct {
@@ -206,9 +206,9 @@ func (b *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 }
 
 // takeUnwritten returns the rows to write, and resets their counts: rows with unwritten refusals
-// that were never written, were last written at least ago before now, or whose deadline has passed.
-// It deletes rows that are past their deadline and have nothing left to write. lost counts the
-// refusals that no row could count.
+// that were never written, that were last written the time ago or more before now, or whose
+// deadline has passed. It deletes rows that are past their deadline and have nothing left to write.
+// lost is the number of refusals that no row could count.
 func (b *Batch) takeUnwritten(now time.Time, ago time.Duration) (batch []store.SendOrRefusal, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

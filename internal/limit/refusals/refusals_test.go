@@ -77,8 +77,8 @@ func TestBatchSharesARowUntilTheDeadline(t *testing.T) {
 	}
 }
 
-// The bound holds for every scope but the recipient's own rules, which cost a send each: see
-// TestRefusalsAreBoundedAndCounted.
+// MaxOwnRowsPerNetwork bounds the rows of every scope but those on the recipient, whose rules
+// refuse only after a send: see TestRefusalsAreBoundedAndCounted.
 func TestRefusalRowsOfWiderRuleAreBounded(t *testing.T) {
 	for _, scope := range []quota.Scope{
 		quota.IP, quota.Network, quota.App, quota.Purpose, policy.CountryScope, policy.PrefixScope, quota.Global,
@@ -214,8 +214,7 @@ func (h hung) RecordRefusals(context.Context, []store.SendOrRefusal) error {
 	return nil
 }
 
-// If an administrator has refusals written before an erasure, a database that hangs does not delay
-// the administrator.
+// While a write hangs, another Flush waits for it no longer than its own context lasts.
 func TestFlushHasDeadline(t *testing.T) {
 	db := hung{make(chan struct{}), make(chan struct{})}
 	r := New(db, time.Now, slog.New(slog.DiscardHandler))

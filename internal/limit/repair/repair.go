@@ -63,7 +63,7 @@ type unsettled struct {
 	send         uuid.UUID
 	scope        quota.Scope            // quota.Recipient, or policy.FailuresScope for a rejection
 	buckets      map[quota.Scope]string // in which the limiter may count it
-	missingSince time.Time              // when the database first had no row
+	missingSince time.Time              // when a lookup first found no row
 	due          time.Time              // when it is recorded a second time; zero before the first record
 }
 
@@ -76,9 +76,9 @@ const (
 	// refund may have left one, of an earlier request with the same Idempotency-Key, and so the
 	// same ID. A tombstone lasts 60 s.
 	repeatRecordAfter = 65 * time.Second
-	// NeverWrittenAfter is how long a row must be missing until its send counts as never written.
-	// The server may still run a transaction after its client has left, as long as its own limits
-	// for statements and locks allow.
+	// NeverWrittenAfter is how long a row must be missing until its send counts as never written. A
+	// database server may still run a transaction after its client has left, as long as the
+	// server's limits for statements and locks allow.
 	NeverWrittenAfter = 10 * time.Second
 	// maxRowsPerLookup bounds one statement.
 	maxRowsPerLookup = 1000
@@ -292,7 +292,7 @@ func (r *Repair) countedBy(row store.Send, x unsettled) (at time.Time, keep time
 		row.Counts && slices.Contains(own, x.buckets[quota.Recipient])
 }
 
-// rowsOf leaves out sends without a row. now is on the database's clock; zero if there are none.
+// rowsOf leaves out sends without a row. now is on the database's clock, and zero if list is empty.
 func (r *Repair) rowsOf(ctx context.Context, list []unsettled) (found map[uuid.UUID]store.Send, now time.Time, err error) {
 	found = map[uuid.UUID]store.Send{}
 	if len(list) == 0 {

@@ -24,8 +24,8 @@ import (
 type fakeLimiter struct {
 	calls  []string
 	gone   bool
-	partly string // the only refund that fails
-	then   func() // runs once, in the middle of a call
+	partly string // ID of an event whose refund fails as if a part of a Cluster were away
+	then   func() // runs once, before the next call has an effect
 }
 
 func (l *fakeLimiter) call(format string, args ...any) error {
@@ -140,7 +140,8 @@ func newIdle(t *testing.T) *idle {
 	return r
 }
 
-// asked compares the calls of the database and of the limiter since the last time.
+// asked fails the test unless calls are the database's calls since the last comparison, and told
+// are the limiter's.
 func (i *idle) asked(what string, calls []string, told ...string) {
 	i.Helper()
 	servertest.Same(i.T, what+": calls of the database", fmt.Sprintf("%q", i.db.calls), fmt.Sprintf("%q", calls))
@@ -148,19 +149,19 @@ func (i *idle) asked(what string, calls []string, told ...string) {
 	i.db.calls = nil
 }
 
-// wants compares the calls since the last time.
+// wants fails the test unless these are the limiter's calls since the last comparison.
 func (i *idle) wants(what string, calls ...string) {
 	i.Helper()
 	servertest.Same(i.T, what, fmt.Sprintf("%q", i.calls), fmt.Sprintf("%q", calls))
 	i.calls = nil
 }
 
-// flushed settles the sends, as the job does at each tick.
+// flushed settles the sends, as Run does at each tick.
 func (i *idle) flushed() { i.settle(i.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 
-// takenBack returns the call that refunds a send.
+// takenBack returns the call of RefundLater that refunds a send.
 func takenBack(id, bucket string) []string {
 	return []string{fmt.Sprintf("later %-16s [%s]", id, bucket)}
 }
@@ -174,8 +175,8 @@ func (i *idle) sent(h byte, id string) (bucket string) {
 	return p.Buckets[quota.Recipient]
 }
 
-// Refunds that only the database has are made in the limiter and then confirmed. The first refund
-// that the limiter does not take ends the round, and the next round begins with a single refund.
+// Refunds that only the database has are made in the limiter and then confirmed. While the limiter
+// is away, each round ends after one failed refund, and the next round requests a single refund.
 // The log has one line for each outage.
 func TestRefundDueRowsRepeats(t *testing.T) {
 	r := newIdle(t)
@@ -366,7 +367,7 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s.asked("settled", nil)
 }
 
-// A tick settles what waits.
+// Run records a queued send at the first tick, and makes the pending refunds at each.
 func TestRunSettlesAtATick(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
