@@ -72,8 +72,8 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 	})
 }
 
-// A proof that is forged, of another app, expired, or without an approval always gets the same
-// answer, and nothing is redeemed.
+// A proof or reference that is forged, of another app, or without an approval always gets the same
+// answer, and one that has expired another. Neither redeems anything.
 func TestRedeemRefuses(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		pending := r.SendTo("bea@example.com")
@@ -118,8 +118,7 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 	})
 }
 
-// If the database is away, or redeems the proof but its answer is lost, the same request returns
-// the address later.
+// If the database is away, the same request returns the address later.
 func TestRedeemWithoutTheDatabase(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := proof.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: "a key"}

@@ -143,7 +143,7 @@ func (ad *Administration) EraseRecipient(ctx context.Context, p Target, act stor
 	return ad.Store.Erase(ctx, p.Recipient, ad.Policy.Get().ErasedHashRetention(), p.auditEntryWithTarget(act))
 }
 
-// EraseTimeout is longer than other calls', because a recipient may have many rows.
+// EraseTimeout is longer than store.CallTimeout, because a recipient may have many rows.
 const EraseTimeout = 90 * time.Second
 
 // CancelVerification returns false if the verification had ended before. Error: fault.Unavailable.

@@ -62,13 +62,13 @@ type testMessageSender interface {
 	Send(ctx context.Context, r testmessage.Request) (testmessage.Result, error)
 }
 
-// MailRenderer is implemented by message.MailRenderer.
+// MailRenderer is implemented by *message.MailRenderer.
 type MailRenderer interface {
 	Render(message.RenderRequest) (message.MailTexts, error)
 	Languages(app string) []string
 }
 
-// TextRenderer is implemented by message.TextRenderer.
+// TextRenderer is implemented by *message.TextRenderer.
 type TextRenderer interface {
 	Render(message.RenderRequest) (message.RenderedText, error)
 	Languages(app string) []string

@@ -16,13 +16,13 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A suppression holds for exactly thirty days, for the app whose mail bounced and for exactly this
-// address, even if the limiter fails.
+// A suppression holds for exactly the time SuppressFor, for the app whose mail bounced and for
+// exactly this address, even if the limiter fails.
 func TestSuppressed(t *testing.T) {
 	folds := func(s *vtest.Settings) {
 		vtest.SuppressBounces(s)
 		s.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
-		s.SuppressFor = 2 * time.Hour // a month has many ticks
+		s.SuppressFor = 2 * time.Hour // a month would have too many ticks for a test
 	}
 	vtest.InBubbleWith(t, vtest.MinuteTick(folds), func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)

@@ -96,7 +96,8 @@ func (ad *Administration) parseSuppressible(channel, address, app, why string) (
 	return to, checkSuppressionReason(why, to.Address())
 }
 
-// checkSuppressionReason: see CheckReason. address is the recipient of the suppression.
+// checkSuppressionReason is stricter than CheckReason: the reason is shorter, and has no line ends
+// and no tabs.
 func checkSuppressionReason(why, address string) error {
 	switch {
 	case why == "":

@@ -12,9 +12,9 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A test message is an app's own message, sent by the real servers. At most one is sent in a
-// minute. It counts nowhere and is recorded only in the audit log. A recipient that gets no codes
-// gets no test message.
+// A test message is an app's own message, sent by the servers that send its codes. At most one is
+// tried in a minute. It counts for no rule of codes, and is recorded only in the audit log. A
+// recipient that gets no codes gets no test message.
 func TestSendTestMessage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		send := func(app, to string) (testmessage.Result, error) {

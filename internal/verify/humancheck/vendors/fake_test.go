@@ -45,7 +45,8 @@ type fake struct {
 	ips       []string
 }
 
-// newVendor returns a client and its server, connected without a port.
+// newVendor returns a client, its server, connected without a port, and the changes of health that
+// the client reported.
 func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*vendors.Verifier, *fake, *[]delivery.Health) {
 	t.Helper()
 	f, heard := &fake{t: t, kind: kind, used: map[string]bool{}}, new([]delivery.Health)
@@ -75,7 +76,8 @@ func ask(v *vendors.Verifier, token, network string) humancheck.Result {
 	return result
 }
 
-// reads returns the token of a request, and whether it has the secret and the site.
+// reads returns the token of a request, and whether the request has the server's secret. It fails
+// if the request differs in another way from what the vendor documents.
 func (f *fake) reads(r *http.Request, body string) (token string, allowed bool, err error) {
 	form, _ := url.ParseQuery(body)
 	own, key, site := secret, form.Get("secret"), form.Get("sitekey")
@@ -141,8 +143,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// judge returns the result for a token: passed, elsewhere, login (another action), robot, nohost,
-// used, old, malformed, garbage or secret.
+// judge returns secret if the request had another secret, passed or used for a token that begins
+// with good, and otherwise the token's text before its first underscore; see says.
 func (f *fake) judge(token string, allowed bool) string {
 	what, _, _ := strings.Cut(token, "_")
 	switch {

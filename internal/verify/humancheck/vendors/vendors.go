@@ -75,7 +75,7 @@ func (c Config) Check() map[string]error {
 
 func (c Config) endpoint() string { return cmp.Or(c.URL, dialects[c.By].url) }
 
-// limiter counts events. Implementation: gates.Gates.
+// limiter counts events. Implementation: *gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (quota.Decision, error)
 }
@@ -226,7 +226,7 @@ func (v *Verifier) Watch(ctx context.Context) {
 	}
 }
 
-// probe reports the result of a Probe to the breaker.
+// probe reports the result of a Probe to the breaker, and returns whether the Probe succeeded.
 func (v *Verifier) probe(ctx context.Context) bool {
 	report, ok := v.breaker.Allow()
 	if !ok {
