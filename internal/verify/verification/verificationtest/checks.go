@@ -99,7 +99,7 @@ type Metrics struct {
 	counts map[string]int
 }
 
-// Take returns how often a line was observed since the last time.
+// Take returns how often a line was observed since the last Take of this line.
 func (m *Metrics) Take(line string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

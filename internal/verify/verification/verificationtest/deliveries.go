@@ -90,7 +90,7 @@ func (ms *MailServer) Attempts() []delivery.Mail {
 // NoMailbox is a final refusal, because the mailbox does not exist.
 var NoMailbox = FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")
 
-// FailWith returns an answer by which a mail server refuses.
+// FailWith returns an answer with which an attempt fails.
 func FailWith(class delivery.ErrorClass, stage string, code int, enhanced string) func(context.Context) error {
 	return func(context.Context) error {
 		fail := delivery.ErrorByReply(stage, code, enhanced, delivery.NoMeaning)

@@ -10,8 +10,8 @@ import (
 )
 
 // FakeRedis is a limiter that can be flushed, can fail over to a replica that lacks the newest
-// writes, and has a clock that can be set. It replaces a Redis server, as quota.Memory replaces the
-// script.
+// writes, and has a clock that can be set. It stands in for a Redis server, with quota.Memory in
+// place of the script.
 type FakeRedis struct {
 	calls
 
@@ -76,7 +76,7 @@ func (f *FakeRedis) Step(by time.Duration) {
 	f.ahead += by
 }
 
-// Every call but Peek is a write.
+// call records every call but Peek as a write. Take doesn't use it.
 func (f *FakeRedis) call(_ context.Context, name string, do func(gates.Limiter) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -178,7 +178,8 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 // processes use one clock.
 func NotAhead() time.Duration { return 0 }
 
-// unnumbered is a database that ignores after, so that each read returns all events.
+// unnumbered is a database whose LimiterEvents ignores the number after which to read, so that each
+// read returns all events.
 type unnumbered struct{ gates.EventDatabase }
 
 func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
@@ -188,7 +189,6 @@ func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit in
 // Form says which limiter a service has beside the database.
 type Form int
 
-// These are forms of a service in tests.
 const (
 	OnRedis      Form = iota
 	RedisAway         // from the start
@@ -223,8 +223,9 @@ func EachInForm[Case any](t *testing.T, cases map[string]Case, change func(*Sett
 }
 
 // TestSettings returns the built-in policies, shared by the purposes default and login of an app
-// shop. They lack settings that would end most tests: failures and suppressions (SuppressBounces
-// has these), a reserve (WithReserve), and retention. They serve no phone numbers (ServeCountries).
+// shop. They lack what would change the results of most tests: the rule on failures and
+// suppressions (SuppressBounces adds these), a reserve (WithReserve), and retention. They serve no
+// phone numbers (ServeCountries).
 func TestSettings(t testing.TB) Settings {
 	t.Helper()
 	set := BuiltIn("failures")

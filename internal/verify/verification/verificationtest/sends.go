@@ -18,7 +18,7 @@ import (
 	"sendcode/quota"
 )
 
-// These are recipients of the tests.
+// Answers show Ana as AnaMasked.
 const (
 	Ana         = "ana.maria@example.com"
 	AnaMasked   = "a•••@example.com"
@@ -42,7 +42,7 @@ func NthAddress(n int) string { return fmt.Sprintf("person-%d@example.com", n) }
 // NthNumber returns the German number of the nth person.
 func NthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }
 
-// PumpedNumber returns the nth number of a German prefix.
+// PumpedNumber returns the nth number of a German prefix that NthNumber doesn't use.
 func PumpedNumber(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
 
 // AskFor returns a back end's request for a mail to an address, unless the options change it.
@@ -91,7 +91,8 @@ func (r *Rig) Send(ask verification.Request) verification.Answer {
 	return a
 }
 
-// WantInvalid fails the test unless err says that a field is invalid, for this reason; "": for any.
+// WantInvalid fails the test unless err says that a field is invalid, for this reason; an empty
+// reason stands for any.
 func (r *Rig) WantInvalid(err error, field, reason string) {
 	r.Helper()
 	bad, ok := errors.AsType[*fault.InvalidError](err)
@@ -108,7 +109,7 @@ func (r *Rig) WantError(err, want error) {
 	}
 }
 
-// Err returns the error of a call with another result.
+// Err drops the result of a call and returns its error.
 func Err[T any](_ T, err error) error { return err }
 
 // SendError returns the error of a request.
@@ -141,8 +142,9 @@ func (r *Rig) SendID(to string) uuid.UUID {
 	return uuid.MustParse(r.SendTo(to).View.Send.ID)
 }
 
-// Orphan lets a process that does not run admit Ana's send, so its lease is not renewed. Its mail
-// server waits until release is called, and then gives answer; nil: it accepts.
+// Orphan lets a process without background work admit Ana's send, so nothing renews the send's
+// lease. The process's mail server waits until release is called, and then gives answer, or accepts
+// the mail if answer is nil.
 func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer,
 	release func(),
 ) {
@@ -160,7 +162,8 @@ func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a v
 	return a, dead, func() { close(released); synctest.Wait() }
 }
 
-// SendMany asks for n codes at once. No request waits for the mail server.
+// SendMany asks for codes for n persons, fails the test if a request waits for the mail server, and
+// returns the IDs of the verifications.
 func (r *Rig) SendMany(first, n int) []string {
 	r.Helper()
 	began := time.Now()
@@ -264,7 +267,7 @@ func (r *Rig) Counted() quota.Decision {
 	return d
 }
 
-// WantCounted fails the test unless the limiter itself counts want sends of Ana in the hour.
+// WantCounted fails the test unless the limiter itself counts want sends of Ana in the rule hour.
 func (r *Rig) WantCounted(when string, want int) {
 	r.Helper()
 	r.Want(when, r.Counted().Rules[1].Used, want)
