@@ -39,7 +39,7 @@ type alarms struct {
 	breaker  alarm // sends that the breaker refused
 	networks alarm // checks that the bound of a network refused
 	apps     alarm // checks beyond the bound of an app
-	unnamed  alarm // a hint: sends of strangers without client_ip
+	unnamed  alarm // a hint: sends for strangers without client_ip
 	alike    alarm // a hint: sends that a rule on networks refused to a back end
 }
 

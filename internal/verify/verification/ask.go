@@ -130,8 +130,8 @@ func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	return r, err
 }
 
-// IsPlainText reports whether s is valid UTF-8 of at most limit characters, without control or
-// format characters. Such a text is safe in a row, a page or a header.
+// IsPlainText reports whether s is valid UTF-8 of at most limit characters, without hidden
+// characters (IsHiddenCharacter). Such a text is safe in a row, a page or a header.
 func IsPlainText(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, IsHiddenCharacter)
 }

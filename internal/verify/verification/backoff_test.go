@@ -23,7 +23,7 @@ import (
 	"sendcode/quota"
 )
 
-// badReputation is a refusal because of our reputation.
+// The code 5.7.1 refuses the sender, and says nothing about the mailbox.
 var badReputation = vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")
 
 func callers(r *vtest.Rig) map[store.Class]verification.Request {
@@ -131,7 +131,7 @@ func TestBackoffIsTold(t *testing.T) {
 }
 
 // The first message that is sent to the recipient, for any class, lets all callers try again. So do
-// the end of a pause and a reset.
+// the end of a pause, a reset, and a limiter that lost its data.
 func TestBackoffIsForgotten(t *testing.T) {
 	for name, c := range map[string]struct{ before, after func(r *vtest.Rig) }{
 		"a message was sent": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.Send(byBrowser(vtest.Ana)) }},
@@ -161,7 +161,7 @@ func TestBackoffIsForgotten(t *testing.T) {
 				r.MailServer.Accept() // a pause left some answers
 				r.Want(name, r.RefuseTo(vtest.Ana).Quota.Violated(), "[backoff]")
 				c.after(r)
-				if name != "a reset" { // a reset empties the limiter
+				if name != "a reset" { // a reset has emptied the limiter before it returns
 					r.Sleep(time.Second)
 				}
 				r.WantQuota(name+": a look", r.QuotaOf(""), vtest.Remaining(r.QuotaOf("")), 0)
@@ -171,7 +171,7 @@ func TestBackoffIsForgotten(t *testing.T) {
 	}
 }
 
-// While the database does not answer, the limiter's answer holds.
+// If the failures can't be read from the database, the limiter's refusal is the answer.
 func TestBackoffWithoutTheDatabase(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
@@ -190,7 +190,7 @@ func TestBackoffSharesReads(t *testing.T) {
 		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
 		r.Sleep(time.Second)
 		var reads atomic.Int32
-		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault { // the hook waits
+		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault { // SetHook, since this waits
 			if method == "FailedSends" && at == sqlitetest.Asking {
 				reads.Add(1)
 				<-time.After(time.Second)
@@ -356,8 +356,8 @@ func TestAnHourOfBadReputation(t *testing.T) {
 
 // For an hour the mail server refuses us, or a pause stops sends. 20 tries of each caller fail
 // under all rules of a service without settings: of a known browser and a back end for one address,
-// and of strangers for four spellings of another mailbox. After the hour, every caller is admitted
-// at once.
+// and of strangers for four spellings of another mailbox. After the hour, the known browser, a
+// stranger in a browser and a back end for a stranger are admitted at once.
 func TestBackoffOfRefusalsCostsNothing(t *testing.T) {
 	builtIn := vtest.DayTick(func(s *vtest.Settings) {
 		s.Set = vtest.BuiltIn()

@@ -16,8 +16,7 @@ import (
 	"sendcode/quota"
 )
 
-// A back end need not name its client. Without a client, the rules on the client are left out, and
-// all other rules count.
+// Under a rule of any scope, a back end's send is admitted without the client's address.
 func TestABackEndWithoutAClient(t *testing.T) {
 	for _, scope := range policy.RuleScopes {
 		vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "also", Scope: scope, Limit: 1, Window: time.Minute}), func(r *vtest.Rig) {
@@ -28,8 +27,9 @@ func TestABackEndWithoutAClient(t *testing.T) {
 	}
 }
 
-// If a policy has no rule for a request, it admits the request, and the answer has no rule. (The
-// settings have no such policy.)
+// A policy that has only a rule on clients admits each request without the client's address, and
+// Quota allows the next one. Package config refuses such a policy: each needs a rule on the
+// recipient.
 func TestARequestWithoutRules(t *testing.T) {
 	client := vtest.WithRules(quota.Rule{Name: "client", Scope: quota.IP, Limit: 1, Window: time.Minute})
 	vtest.InForms(t, client, func(r *vtest.Rig) {
@@ -46,8 +46,8 @@ func TestARequestWithoutRules(t *testing.T) {
 	})
 }
 
-// Each scope counts separately: two requests with an equal value of the scope share its places, and
-// no other requests do.
+// Two requests share the places of a rule only if they have the same value of its scope. Each scope
+// but Global counts the apps separately.
 func TestRulesCountByScope(t *testing.T) {
 	ask := func(to, ip, app, purpose string) verification.Request {
 		return vtest.AskFor(to+"@example.com", vtest.From(netip.MustParseAddr(ip)), vtest.InApp(app), vtest.For(purpose))
@@ -120,7 +120,7 @@ func TestRulesOnNumbers(t *testing.T) {
 }
 
 // A back end's send without the client's address is counted for no network, and its row has no
-// network. With the address, the rules on networks hold. A browser whose address is unknown is
+// network. With the address, the rules on networks apply. A browser whose address is unknown is
 // refused.
 func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 	change := vtest.WithRules(

@@ -56,7 +56,8 @@ func TestACallersCode(t *testing.T) {
 	})
 }
 
-// Only some callers may bring a code, and only some codes are accepted.
+// A caller's code is refused from a browser, with a verification ID or a session, and if its
+// characters, its length or its TTL is out of bounds. A TTL without a code is refused, too.
 func TestCallersCodesThatAreRefused(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		own := r.SendTo(vtest.Ana)

@@ -10,8 +10,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A widget asks for the channels when it starts. So it learns that a purpose is not configured
-// before a person types anything.
+// Channels returns an error for a purpose that is not configured. A widget calls it when it starts,
+// so it learns of the mistake before a person types anything.
 func TestChannelsOfAnUnknownPurpose(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		for _, known := range []string{"", "default"} {

@@ -80,7 +80,7 @@ func TestCheckBoundsGuessesWithAKey(t *testing.T) {
 		id := r.Send(byBrowser(vtest.Ana)).View.ID
 		right := r.Code(0)
 		wrong := r.WrongCode(right)
-		for range 2 { // a wrong try has another key than the approval
+		for range 2 { // the second check repeats the first, and costs no attempt
 			got, err := checkWith(r, vtest.Browser, checkKey, id, wrong)
 			r.NoError(err)
 			r.WantChecked("a wrong code", got, "pending false")
@@ -149,7 +149,7 @@ func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 
 // A thousand guesses with keys compare no more codes than a thousand guesses without keys, whether
 // each guess has a key of its own or all have the same key. A guess with the key of an approval
-// compares nothing, from any address, since the key is random; after too many guesses, not even the
+// compares nothing, from any address, since the key is random. After too many guesses, not even the
 // right code repeats the approval.
 func TestCheckGuessesWithKeys(t *testing.T) {
 	const guesses, rounds = 1000, 5

@@ -20,7 +20,7 @@ import (
 	"sendcode/quota"
 )
 
-// wide admits any number of codes, so that refusals have another reason.
+// wide admits 10,000 codes an hour for each recipient, so that refusals have another reason.
 var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour})
 
 // For the codes of one recipient that callers of one class requested, only 20 wrong codes are
@@ -50,7 +50,7 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 		code := r.LastCode()
 		r.Want("wrong codes compared", guess(), 20)
 		_, compared, wait := r.Try(vtest.BackEnd, a.View.ID, code)
-		// many refusals wait for a shared read
+		// The wait is rounded, because many refusals wait for a shared read.
 		vtest.Equal(r, "the right code at the bound: compared", compared, false)
 		vtest.Equal(r, "the right code at the bound", wait.Round(time.Second), 24*time.Hour)
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
@@ -83,7 +83,7 @@ func TestAConfirmationLivesADay(t *testing.T) {
 // the refusals, but no address.
 func TestFailuresOfANetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
-		var sent []string // verifications, each of which has a try left
+		var sent []string // verifications; each keeps at least one try
 		fail := func(ip string, n int) (compared int, wait time.Duration) {
 			c := verification.Caller{App: "shop", Kind: verification.BackEnd}
 			if ip != "" {
@@ -140,7 +140,8 @@ func TestFailuresOfANetwork(t *testing.T) {
 	})
 }
 
-// Right codes, ended codes, and checks that the database could not write do not count as failures.
+// A check counts as a failure only if a wrong code was compared. A right code, an ended code, an
+// unknown ID, and a check that the database or a missing key prevented don't count.
 func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {
@@ -188,8 +189,8 @@ func TestWhatIsNoFailure(t *testing.T) {
 	})
 }
 
-// Without the limiter the database decides alone: codes can be checked, and the recipient's bound
-// holds.
+// Without the limiter the database decides alone: codes can be checked, up to the recipient's
+// bound.
 func TestChecksWithoutTheLimiter(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		r.LoseLimiter()

@@ -37,10 +37,10 @@ const (
 // humanCheckLabel keeps the keyed hashes of human checks apart from other hashes.
 const humanCheckLabel = "human check"
 
-// Budget tells whether half of what strangers may spend on text messages is spent. Implementation:
-// *outbox.Budget.
+// Budget is implemented by *outbox.Budget.
 type Budget interface {
-	// StrangersHoldHalf reports whether half of a cap's share for strangers is spent.
+	// StrangersHoldHalf reports whether, under one of the caps that apply to a text message, half
+	// of the strangers' share is spent, by any callers.
 	StrangersHoldHalf(ctx context.Context, app, country string) bool
 }
 
@@ -137,7 +137,7 @@ func (p *parsedRequest) passByWork() policy.Pass {
 	return policy.FullPass
 }
 
-// workBinding names the sends for which a solution of work is valid.
+// workBinding names the sends for which a solved proof of work is valid.
 func (p *parsedRequest) workBinding() string {
 	return strings.Join([]string{p.App, string(p.to.Channel()), p.plan.Purpose.Name, p.plan.Recipient.String()}, "\x00")
 }
@@ -176,7 +176,8 @@ func (s *sendService) askForCheck(ctx context.Context, send claimedSend, current
 // asksForCheck returns false for nil.
 func (a *Answer) asksForCheck() bool { return a != nil && a.HumanCheck != nil }
 
-// maxHostName is the length of the longest name of a host (RFC 1035 section 2.3.4).
+// maxHostName bounds a host name in a log line, in bytes. No name that DNS resolves is longer as
+// text (RFC 1035 section 2.3.4).
 const maxHostName = 253
 
 // checkToken checks the request's token; a vendor may take seconds. demand is the answer that the

@@ -51,8 +51,7 @@ func asked(r *vtest.Rig, request verification.Request) verification.Answer {
 	return a
 }
 
-// asksNext reports whether a look at a recipient's rules says that the next send needs a human
-// check.
+// asksNext returns AsksNext of Quota for the request's recipient.
 func asksNext(r *vtest.Rig, a verification.Request) bool {
 	r.Helper()
 	told, err := r.Svc.Quota(r.Context(), a.Caller, a.Channel, a.To, a.Purpose)
@@ -69,7 +68,7 @@ func press(r *vtest.Rig) {
 }
 
 // Strangers without a pass have half of the strangers' places, and strangers with a pass have all
-// of them; together they never have more. A back end that knows the person needs no pass, and also
+// of them. Together they never have more. A back end that knows the person needs no pass, and also
 // has the reserve. An answer has the wait with a pass, and says whether a pass would be needed. A
 // request repeated with its key is answered without a check.
 func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
@@ -156,7 +155,8 @@ func TestAFullRuleAsksNobody(t *testing.T) {
 	})
 }
 
-// After the wait of the rule backoff is over, that rule requires no human check.
+// After a message was sent to the recipient, the failures that the rule backoff counted require no
+// human check.
 func TestBackoffAsksNobody(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 8}})
@@ -276,7 +276,7 @@ func TestAlwaysAsksTheFirstSend(t *testing.T) {
 	})
 }
 
-// fakeVendor answers as the test wants.
+// fakeVendor implements humancheck.Vendor with answers that the test chooses.
 type fakeVendor struct {
 	result func(humancheck.VendorQuery) humancheck.Result
 	away   bool
@@ -332,7 +332,7 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		vtest.Equal(r, "passed", r.Metrics.Take("human turnstile passed"), 1)
 		vtest.Equal(r, "failed", r.Metrics.Take("human turnstile failed"), 2)
 		vtest.Equal(r, "errors", r.Metrics.Take("human turnstile vendor_error"), 1)
-		vendor.away = true // now work opens all places
+		vendor.away = true // from here on, solved work gives all places
 		a = asked(r, stranger(4))
 		vtest.Equal(r, "while it is away: By", a.HumanCheck.By, "work")
 		vtest.Equal(r, "while it is away: SiteKey", a.HumanCheck.SiteKey, "")
@@ -342,7 +342,7 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 	})
 }
 
-// spent says whether half of the strangers' share of a cap is spent.
+// spent implements verification.Budget.
 type spent bool
 
 func (s spent) StrangersHoldHalf(context.Context, string, string) bool { return bool(s) }
@@ -371,7 +371,6 @@ func TestASpendCapAsks(t *testing.T) {
 	})
 }
 
-// callCounter counts the calls of Begin and ClaimIdempotencyKey.
 type callCounter struct {
 	late
 	begins, claims atomic.Int32
@@ -387,7 +386,7 @@ func (c *callCounter) ClaimIdempotencyKey(ctx context.Context, k store.Idempoten
 	return c.late.ClaimIdempotencyKey(ctx, k)
 }
 
-// For a request with a forged solution, the service neither begins a send nor claims a key.
+// For a request with a forged solution, the service calls neither Begin nor ClaimIdempotencyKey.
 func TestAForgedSolutionWritesNothing(t *testing.T) {
 	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
 		press(r)
@@ -405,7 +404,7 @@ func TestAForgedSolutionWritesNothing(t *testing.T) {
 
 // The test simulates two hours: an attacker makes 10 requests a minute, each for another recipient,
 // and a person comes every two minutes. Strangers share 100 places in an hour. The test checks how
-// many people were admitted at once.
+// many people are admitted without a wait.
 func TestWhoIsServedUnderAttack(t *testing.T) {
 	passes := &fakeVendor{result: func(q humancheck.VendorQuery) humancheck.Result {
 		return humancheck.Result{Passed: q.Token != "", Reason: humancheck.Rejected}
@@ -417,7 +416,7 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 		served int                                                                 // how many of 60 people are admitted
 	}
 	none := func(*vtest.Rig, int, verification.Answer) string { return "" }
-	work := func(r *vtest.Rig, _ int, a verification.Answer) string { // eight cores solve 125 a second
+	work := func(r *vtest.Rig, _ int, a verification.Answer) string { // an attacker with enough processors for every challenge
 		if a.HumanCheck.Work == nil {
 			return ""
 		}

@@ -124,7 +124,7 @@ func TestKnownLockoutsAreForgotten(t *testing.T) {
 }
 
 // A request that has waited for a key, or was not allowed to wait, leaves no place taken. Strangers
-// have half of the places.
+// may use half of the places.
 func TestKeyTurnsLeaveNoPlaceTaken(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -38,7 +38,7 @@ func TestKnownBrowsers(t *testing.T) {
 			t.Helper()
 			a, err := s.Send(r.Context(), ask)
 			r.NoError(err)
-			r.Sleep(0) // until the mail is out, so that the next mail is the last one
+			r.Sleep(0) // until the mail is sent, so that a later LastCode reads the mail of its own send
 			return a.Quota.Rules[0].Limit
 		}
 		forged, _ := base64.RawURLEncoding.DecodeString(token)

@@ -53,9 +53,9 @@ func tooLate(r *vtest.Rig, err error) bool {
 	return refused
 }
 
-// Strangers ask for many more mails than a slow domain accepts. Only their sends are refused. Sends
-// of a secret key, and of another app's strangers, whose mails take turns with theirs, are
-// admitted.
+// Strangers ask for many more mails than a slow server accepts. Only their sends are refused. Sends
+// of a secret key are admitted. Sends of another app's strangers are admitted, too, because the
+// mails of two apps take turns.
 func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
 		ttl(time.Minute)(s)
@@ -232,9 +232,9 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 	}
 }
 
-// A server takes 8 s for each mail, which is longer than any mail may keep others waiting, and
-// strangers ask for more mails than it accepts. Sends that would go out too late are refused, and
-// each admitted mail arrives.
+// A server takes 8 s for each mail, more than maxPatience of package outbox, and strangers ask for
+// more mails than it accepts. Sends that would go out too late are refused, and each admitted mail
+// arrives.
 func TestASlowServersMailsArrive(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { ttl(10 * time.Minute)(s); s.Tick = time.Second }, func(r *vtest.Rig) {
 		r.MailServer.Each = 8 * time.Second

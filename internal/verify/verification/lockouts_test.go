@@ -160,7 +160,7 @@ func TestReserve(t *testing.T) {
 				r.Want("refused by", r.Refuse(ask).Quota.Violated(), "[day]")
 				if !alone {
 					r.MailServer.Answer(vtest.NoMailbox)
-					r.SendTo(vtest.Ana) // this send costs nothing
+					r.SendTo(vtest.Ana) // this send fails, so its place is given back
 					r.Want("left", vtest.Remaining(r.QuotaAt(r.Svc)), "[4 4]")
 				}
 			})
@@ -168,8 +168,9 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A back end that acts for a stranger uses no attempts of the verifications that it opens for
-// people whom it knows, and does not hold these verifications.
+// If a back end acts for strangers, their wrong codes and their lockout don't affect the
+// verification that it opened for a person it knows. Their requests don't send that verification's
+// code again.
 func TestABackEndForStrangers(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		own, forStranger := r.SendTo(vtest.Ana).View.ID, vtest.By(vtest.ForStranger)
@@ -217,8 +218,8 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 }
 
 // Strangers who are locked out take no place of the recipient, however long they go on. When the
-// lockout must be read again, it is read before the limiter counts. The first stranger's send,
-// which only the database refused, gives its place back. After a reset by another process,
+// lockout must be read again, it is read before the limiter counts. The first send during the
+// lockout, which only the database refused, gives its place back. After a reset by another process,
 // strangers are admitted within seconds.
 func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {

@@ -21,15 +21,15 @@ import (
 
 // parsedRequest is a Request after parsing. After parseSend it never changes.
 type parsedRequest struct {
-	Request                         // of a resend: completed from the verification that the request names
-	requestID   string              // ID of the HTTP request; empty: none
-	locale      string              // canonical
-	resendOf    storedVerification  // the verification that the request names; zero: not a resend
-	to          recipient.Recipient // of the code
-	addressHash recipient.Hash      // hash of the address as spelled; plan.Recipient may stand for several spellings
-	plan        buckets.Plan        // the request's rules, each with its gate, limit and bucket
-	holder      string              // of a verification that the request opens
-	check       *humancheck.Check   // the human check that a send may be asked for; nil: none
+	Request                        // in a resend, completed from the verification that the request names
+	requestID   string             // ID of the HTTP request; empty: none
+	locale      string             // canonical
+	resendOf    storedVerification // the verification that the request names; zero: not a resend
+	to          recipient.Recipient
+	addressHash recipient.Hash    // hash of the address as spelled; plan.Recipient may stand for several spellings
+	plan        buckets.Plan      // the request's rules, each with its gate, limit and bucket
+	holder      string            // of a verification that the request opens
+	check       *humancheck.Check // the human check that a send may be asked for; nil: none
 	// lowerLimits has, for each policy.Pass, the rules of the plan that have a lower limit for a
 	// send with this pass, with that limit. A send must keep these rules and the plan's own.
 	// lowerLimits[policy.FullPass] is empty.

@@ -166,8 +166,8 @@ func TestRedactHidesEarlierSends(t *testing.T) {
 }
 
 // world makes other callers request codes at the times in others, and a browser at the times in
-// asks, both counted from the start. It returns the answers to the browser's requests, and to the
-// browser's reads, one each time every has passed until end.
+// asks, both counted from the start. It returns the answers to the browser's requests, then the
+// answers to its reads, which come at intervals of every until end.
 func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
 	every time.Duration,
 ) (answers []quota.Decision) {
@@ -282,8 +282,9 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 	}
 }
 
-// The wait of a lockout is rounded like that of a rule of a day, and so is the wait of a network's
-// bound.
+// For a browser, the end of a lockout is rounded up. For a back end, it is exact. No wait is longer
+// than the window of its rule, neither after a lockout nor after a network's bound on failed
+// checks.
 func TestABrowserIsToldARoundedLockout(t *testing.T) {
 	many := quota.Rule{Name: "many", Scope: quota.Recipient, Limit: 100, Window: time.Hour}
 	for _, c := range []struct {

@@ -199,7 +199,7 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 	})
 }
 
-// prover records the proven subjects.
+// prover is a ProofSigner that records the recipient hashes of the proofs.
 type prover struct{ subjects []string }
 
 func (p *prover) Sign(f proof.Claims, _ time.Time) (string, error) {

@@ -159,7 +159,7 @@ func (c claimedSend) limiterID() string { return string(c.id[:]) }
 // countedSend is a send that the first gate has admitted and counts.
 type countedSend struct {
 	claimedSend
-	taken   quota.Decision // by the full limits
+	taken   quota.Decision // the first gate's decision, by the full limits
 	askedAt time.Time      // when the gate was called
 }
 

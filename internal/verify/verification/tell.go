@@ -139,7 +139,7 @@ func (s sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	ends := at.Add(actual.RetryAfter)
 	switch {
 	case visible.RetryAfter > 0 && visible.RetryAfter == actual.RetryAfter,
-		visible.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database counts these, and would refuse
+		visible.RetryAfter > actual.RetryAfter && actual.Scope == quota.Recipient: // the database counts own sends, and would refuse
 		return visible
 	case actual.RetryAfter == 0:
 		visible.RetryAfter, ends = 0, s.refusedByOthersUntil(actual.Rule)

@@ -19,7 +19,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// Each way in which a send or a verification ends causes one event.
+// Each outcome of a send or a verification causes one event, even if it is reported twice.
 func TestEventsTellHowSendsEnd(t *testing.T) {
 	send := func(r *vtest.Rig) { r.SendTo(vtest.Ana) }
 	retried := func(context.Context) error {
@@ -69,7 +69,7 @@ func TestEventsTellHowSendsEnd(t *testing.T) {
 				r.Check(a.View.ID, r.WrongCode(r.Code(0)))
 			}
 			r.Cancel(a.View.ID)
-			r.Sleep(15 * time.Minute) // the send does not expire either
+			r.Sleep(15 * time.Minute) // no event of the expiry follows
 		}},
 		"approved with the last try": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
@@ -230,7 +230,7 @@ func TestTestRecipients(t *testing.T) {
 		r.Sleep(time.Minute)
 		// after the hour, the code has letters again
 		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, last.View.ID, "424242")), "code", "")
-		// an ordinary recipient that has had a dozen codes
+		// now it is an ordinary recipient, and its earlier sends count
 		r.RefuseTo("reviewer@example.com")
 		r.Sleep(24 * time.Hour)
 		r.Want("a day later", r.SendTo("reviewer@example.com").View.Test, false)

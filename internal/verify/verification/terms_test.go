@@ -99,8 +99,8 @@ func TestFormerPoliciesAreBounded(t *testing.T) {
 	}
 }
 
-// Requests come while the settings change all the time. Each request uses one of the settings, and
-// the database has at most as many sends as the wider settings allow. With -race, the test also
+// Requests come while the settings change all the time. Each request uses one of the two policies,
+// and at most as many sends are admitted as the wider policy allows. With -race, the test also
 // shows that no data is read while it is written.
 func TestRequestsWhileTermsChange(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {

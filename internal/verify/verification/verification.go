@@ -38,7 +38,7 @@ import (
 	"sendcode/quota"
 )
 
-// Store is implemented by sqldb.DB.
+// Store is what the use cases need of the database. Implementation: *sqldb.DB.
 type Store interface {
 	sendStore
 	checkStore
@@ -155,7 +155,7 @@ type ReadDependencies struct {
 	Policy   *policy.CurrentSet
 	Vault    keys.Vault
 	IDs      *store.IDGenerator
-	Now      func() time.Time // an estimate of the database's clock, which may step
+	Now      func() time.Time // an estimate of the time on the database's clock; may step
 	Events   webhook.Events
 	Rows     readStore
 	Gates    *gates.Gates
@@ -238,8 +238,8 @@ func New(r ReadDependencies, s SendDependencies, c CheckDependencies, humans map
 type CallerKind int
 
 const (
-	Browser CallerKind = iota // the hosted page or a pk_ key: sees only verifications whose ID it knows, and no reasons of failures
-	BackEnd                   // an sk_ key: a back end
+	Browser CallerKind = iota // the hosted page or a pk_ key: sees only verifications whose ID it knows, and no reasons for failures
+	BackEnd                   // an sk_ key
 )
 
 // Caller is an authenticated client.

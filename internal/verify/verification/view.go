@@ -16,8 +16,9 @@ import (
 	"sendcode/quota"
 )
 
-// Answer answers a request for a code. A refusal is an Answer, too, not an error: Admitted is
-// false, and View has only the recipient, the channel and the purpose.
+// Answer is the answer to a send, a read (Get, Quota) or a cancellation. A refused send is an
+// Answer, too, not an error: Admitted is false, and View has only the recipient, the channel and
+// the purpose.
 type Answer struct {
 	Admitted bool
 	Replayed bool // an earlier request with this Idempotency-Key was admitted, so this request did nothing
@@ -56,7 +57,8 @@ type View struct {
 	CodeFormat    code.Format // length and alphabet of the code, for the page's input
 }
 
-// SendView is the newest send of a verification.
+// SendView is one send of a verification: the request's own send in the answer to a request for a
+// code, and the newest one in the answer to Get or Cancel. A check leaves it empty.
 type SendView struct {
 	ID     string
 	Number int
