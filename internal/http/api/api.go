@@ -1,8 +1,9 @@
-// Package api serves the HTTP API under /v1. It reads JSON, calls the use cases and writes their
-// answers, with the headers RateLimit and Retry-After.
+// Package api serves the HTTP API under /v1, which docs/openapi.yaml describes. It parses requests,
+// calls the use cases and writes their answers.
 //
-// Package api registers its routes on the echo instance of package server. The use cases are in
-// package verification. docs/openapi.yaml describes the API.
+// API has the routes for callers with an API key. The files providers.go, receipts.go and hooks.go
+// have those for mail providers, carriers and auth servers. All are registered on the echo instance
+// of package server.
 package api
 
 import (
@@ -47,7 +48,7 @@ type Services struct {
 	Requests requestLimiter     // bounds requests with public keys; nil: no limit
 }
 
-// API answers under /v1.
+// API has the routes under /v1 that need an API key.
 type API struct {
 	services Services
 	keys     atomic.Pointer[Keys]
@@ -65,7 +66,7 @@ func New(s Services, keys Keys) *API {
 	return a
 }
 
-// Keys returns the accepted keys.
+// Keys returns the keys of the last call of SetKeys, or those of New.
 func (a *API) Keys() Keys { return *a.keys.Load() }
 
 // SetKeys replaces the accepted keys. Requests under way are not affected. If a key is in the old
@@ -162,14 +163,14 @@ func (a *API) limitRoute(o applimits.Operation) route {
 	}
 }
 
-// These are values of route.onlySecretKeysMay. On these routes, the caller chooses which events are
-// counted, or which code gets an outcome. So browsers may not use these routes.
+// These are values of route.onlySecretKeysMay. Browsers may not use these routes, because the
+// caller chooses which events are counted, or which code gets an outcome.
 const (
 	useLimitsPhrase = "use limits"
 	reportPhrase    = "report outcomes"
 )
 
-// These are details of a 404.
+// These are values of route.notFoundDetail.
 const (
 	verificationNotFound = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
 	pendingNotFound      = "No code can be checked by this channel, recipient, purpose and session. " +

@@ -38,8 +38,8 @@ type countryJSON struct {
 
 // channels handles GET /v1/channels. The answer has the channels that are not paused, and the
 // countries whose phone numbers are served. Neither is a secret, because a caller could also learn
-// them from refusals of sends. The answer also has the texts and colors that a form needs before a
-// code is requested: the purpose's title and the app's accent color. Our own page shows the same.
+// them from refusals of sends. The answer also has what a form shows before a code is requested:
+// the purpose's title and the app's accent colours.
 func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	out, err := a.offer(caller, c.QueryParam("purpose"), cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
 	if err != nil {

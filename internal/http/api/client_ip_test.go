@@ -6,7 +6,8 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// A back end sends its user's address in one of the forms of X-Forwarded-For.
+// setClientIP accepts an address with or without a port, as in X-Forwarded-For. It refuses a zone,
+// a name and a list.
 func TestSetClientIP(t *testing.T) {
 	for given, want := range map[string]string{
 		"192.0.2.7": "192.0.2.7", "192.0.2.7:51234": "192.0.2.7", "2001:db8::1": "2001:db8::1",

@@ -10,9 +10,9 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// UseCORS adds CORS middleware. The middleware lets pages read responses if a key lists the page's
-// origin (Fetch standard, section 3.3). Origins are compared byte by byte. Cookies are not used. If
-// no key lists origins, the middleware does nothing.
+// UseCORS adds CORS middleware. It lets a page read responses from /v1, except /v1/admin, if a key
+// lists the page's origin (Fetch standard, section 3.3). Origins are compared byte by byte. Cookies
+// are not used. If no key lists origins, responses have no CORS headers.
 func (a *API) UseCORS(e *echo.Echo) {
 	hasOrigins := func(k *Key) bool { return len(k.Origins) > 0 }
 	e.Use(checkRequestedHeaders, middleware.CORSWithConfig(middleware.CORSConfig{

@@ -24,7 +24,8 @@ const (
 	shop   = "https://shop.example"
 )
 
-// newAPI returns the API of a separate process, which runs until the test ends.
+// newAPI returns the API of a new process with its own database. The process runs until the test
+// ends.
 func newAPI(t testing.TB, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
 	settings := verificationtest.TestSettings(t)
@@ -46,8 +47,8 @@ func keyOf(app, text string) *api.Key {
 	return key
 }
 
-// For any request of any caller, the answer is never a 500, contains no key and no address, and is
-// valid if it is JSON. No header of the answer contains a line break.
+// For any request of any caller, the answer has no status of 500 or above but 503, contains no key
+// and no address, and is valid if it is JSON. No header of the answer contains a line break.
 func FuzzAPI(f *testing.F) {
 	e := newAPI(f)
 	f.Fuzz(func(t *testing.T, path, body, header string, back bool) {

@@ -49,9 +49,9 @@ func NewAuthHooks(all []authhooks.Hook, codes hookCodeService, logger *slog.Logg
 func (h *AuthHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
 
 // receive handles POST /v1/hooks/{name}, by which an auth server lets the service send its codes.
-// If the auth server is to show the answer to the person, the answer has the status 200, even if
-// nothing was sent. After any other status, an auth server repeats the request at once and then
-// shows no answer. A forged or malformed request gets a problem with another status.
+// An answer that the auth server should show to the person has the status 200, even if nothing was
+// sent, because the auth server replaces the message of an answer with another status by its own. A
+// forged or malformed request gets a problem with another status.
 func (h *AuthHooks) receive(c echo.Context) error {
 	hook, ok := h.hooks[c.Param("name")]
 	if !ok {

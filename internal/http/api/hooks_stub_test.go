@@ -26,13 +26,14 @@ import (
 
 // ending describes how a send ends: with an error, a refusal, or a message.
 type ending struct {
-	before, after time.Duration // how long the send takes, even if the context ends
+	before, after time.Duration // how long Send takes before and after it calls MaySend, even if the context ends
 	err           error
 	refused       quota.Decision
 	reason        string // why the message fails; empty: it is sent
 }
 
-// stubCodes sends codes, with an outcome for each recipient, and records the calls.
+// stubCodes is a hookCodeService. Its sends end as ends says for the recipient, and did has the
+// mails and cancellations.
 type stubCodes struct {
 	ends map[string]ending
 	mu   sync.Mutex

@@ -58,7 +58,7 @@ func newSupabase(r *vtest.Rig, kind authhooks.HookKind, change ...func(*authhook
 	return &supabase{Rig: r, e: e, hook: "auth", secret: [][]byte{hookSecrets[1], hookSecrets[0]}}
 }
 
-// body returns a recorded body.
+// body returns the body of a request that was recorded from Supabase Auth.
 func (s *supabase) body(name string) string {
 	s.Helper()
 	body, err := os.ReadFile("../authhooks/testdata/" + name + ".json")
@@ -84,7 +84,7 @@ func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseReco
 }
 
 // call returns the answer that Supabase gives its client, as docs/supabase.md describes it: a
-// status and a text, or "200 " if the code is kept. Supabase makes three attempts within 5 s, 2 s
+// status and a text, or "200 " if the hook succeeded. Supabase makes three attempts within 5 s, 2 s
 // apart.
 func (s *supabase) call(body string) string {
 	s.Helper()
@@ -151,7 +151,8 @@ func again(body string, n int) string {
 	return strings.Replace(body, "-0000000000", fmt.Sprintf("-%d000000000", n), 1)
 }
 
-// The cases are the rows of the table in docs/supabase.md.
+// The cases follow the table in docs/supabase.md. Other tests of this package have its rows about
+// one mailbox, deliveries that fail, and a request that is still under way.
 func TestHookAnswersSupabase(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)
@@ -312,7 +313,7 @@ type lateService struct {
 	left bool // the message may leave
 }
 
-// Send implements api's interface of the use cases.
+// Send is called by api.AuthHooks.
 func (l *lateService) Send(_ context.Context, ask verification.Request) (verification.Answer, error) {
 	time.Sleep(4*time.Second + 1)
 	l.left = ask.MaySend()
@@ -350,7 +351,7 @@ func TestAChangeWithinOneMailbox(t *testing.T) {
 	})
 }
 
-// Supabase sends the number without a plus.
+// The text message goes to the number with a plus, although Supabase sends the number without one.
 func TestSupabasesTextMessages(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Numbers.Countries = []string{"DE"} }, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseSMS)

@@ -81,7 +81,7 @@ func TestHumanCheckAnswersForStrangers(t *testing.T) {
 	})
 }
 
-// vendor is a vendor of human checks that accepts every answer.
+// vendor is a stub that accepts every answer to its human check.
 type vendor struct{}
 
 func (vendor) By() string      { return "turnstile" }

@@ -50,8 +50,8 @@ func (k *Key) LastUsed() time.Time {
 type Keys []*Key
 
 // keyFor returns the key that equals the presented text. If no key equals the text, it returns nil.
-// It compares the text with every key in constant time. So the duration does not reveal that a text
-// is nearly right.
+// It compares the text with every key in constant time, so that the duration does not reveal that a
+// text is nearly right.
 func (k Keys) keyFor(presented string) (found *Key) {
 	sum := sha256.Sum256([]byte(presented))
 	for _, key := range k {
@@ -63,8 +63,8 @@ func (k Keys) keyFor(presented string) (found *Key) {
 }
 
 // authenticate finds the API key of a request, and then calls the handler of the route. In an
-// overload, it refuses the request before it reads the key. So refusals cost little, and more time
-// is left for admitted requests. It returns an error in these cases:
+// overload, it refuses the request before it reads the key, because a cheap refusal leaves more
+// time for admitted requests. It also returns an error in these cases:
 //
 //   - the key is missing, unknown or expired
 //   - the key lacks the scope that the route needs, or the route is only for secret keys
@@ -87,7 +87,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			}
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
-		site := c.Request().Header.Get("Sec-Fetch-Site") // only browsers send it; Node's fetch also sends Origin and Sec-Fetch-Mode
+		site := c.Request().Header.Get("Sec-Fetch-Site") // only browsers send Sec-Fetch-Site; other programs also send Sec-Fetch-Mode (Node's fetch) or Origin
 		switch {
 		case key == nil && (presented == "" || strings.ContainsAny(presented, `$%'"<{…`)):
 			return &server.Problem{
@@ -157,8 +157,8 @@ func (k *Key) mayBeUsedBy(r *http.Request) bool {
 	return isFromOriginsOrSelf(r, k.Origins)
 }
 
-// NewPageKey returns the key of an app's page. Every visitor of the page can read this key. Like
-// every public API key (pk_…), it gives no access. It identifies the app and limits what a visitor
+// NewPageKey returns the key of an app's page. Like every public API key (pk_…), it is no secret,
+// because every visitor of the page can read it. It identifies the app and limits what a visitor
 // can request.
 func NewPageKey(app string, offers verification.PageOffer) *Key {
 	return &Key{App: app, ID: "page", Kind: verification.Browser, Own: &offers, SHA256: sha256.Sum256([]byte(PageKey(app)))}
@@ -184,13 +184,12 @@ func checkOffer(ask verification.Request) error {
 	return nil
 }
 
-// errNotOnPage says that our page does not offer a purpose.
 var errNotOnPage = fault.Invalid("purpose", "unknown", "The page of the app has no purpose of this name.")
 
-// KeyScope is one thing that a secret key may do.
+// KeyScope is a right of a secret key.
 type KeyScope string
 
-// These are the scopes.
+// These are the values of a key's scopes in the settings.
 const (
 	KeyScopeSend  KeyScope = "send"  // request codes, and cancel verifications
 	KeyScopeCheck KeyScope = "check" // check codes, report outcomes, and redeem proofs

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// pageAnswer is what our page reads.
+// pageAnswer is an answer as our page reads it.
 type pageAnswer struct {
 	problem
 	body string
@@ -37,9 +37,9 @@ func firstID(answer pageAnswer) string {
 	return regexp.MustCompile(`"id":"(\w+)"`).FindStringSubmatch(answer.body)[1]
 }
 
-// If the request says that the page can ask, the answer for a mistyped domain or a landline asks
-// whether the recipient is right. It asks once, before anything is sent. The log contains nothing
-// that a person typed.
+// If a request has `sure`, the answer for a mistyped domain or a landline is a 422 that asks
+// whether the recipient is right, and nothing is sent. The request is accepted if `sure` is that
+// domain or number. The log contains nothing that a person typed.
 func TestSendAsksOnceAboutADoubtfulRecipient(t *testing.T) {
 	onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer) {
 		mistyped, landline, accepted := invalidField("to", "domain_typo"), invalidField("to", "landline"), problem{status: 202}

@@ -38,7 +38,7 @@ type EventHandlers struct {
 	Subscriptions subscriptionConfirmer      // nil: there are no topics
 	Events        eventIngester
 	Use           func(ctx context.Context, r quota.Request) (quota.Decision, error) // counts a used signature; replicas share the counts
-	Count         func(provider, outcome string)                                     // called for each event, and for requests without one
+	Count         func(provider, outcome string)                                     // called with the result of each event, and with the outcome of each request whose events are not recorded
 	Logger        *slog.Logger
 
 	lines logs.Throttle // about forged messages of topics
@@ -70,8 +70,8 @@ func ProviderOutcomes() []string {
 }
 
 // receive handles POST /v1/events/{name}. It answers 204 (200 to Mailgun) to every valid report,
-// even if the message is unknown or the event is ignored. So the provider does not repeat the
-// report. If the database is down, receive answers 503, and then the provider repeats the report.
+// even if the message is unknown or the event is ignored, so that the provider does not repeat the
+// report. If the database is down, it answers 503, so that the provider repeats the report.
 func (eh *EventHandlers) receive(c echo.Context) error {
 	source, ok := eh.Sources[c.Param("name")]
 	if !ok {
@@ -99,9 +99,8 @@ func (eh *EventHandlers) receive(c echo.Context) error {
 	return eh.ingest(c, source, body)
 }
 
-// ingestMail records the events in a bounce mail. Strangers write these mails, and the sender of
-// the request cannot correct the mistakes in a mail. So ingestMail answers 204 even if it cannot
-// use the mail.
+// ingestMail records the events in a bounce mail. It answers 204 even if it cannot use the mail,
+// because strangers write these mails, and the sender of the request cannot correct them.
 func (eh *EventHandlers) ingestMail(c echo.Context, provider string, mail []byte) error {
 	kind, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	err := server.RefuseCoding(c.Request())
@@ -178,8 +177,8 @@ const maxListTime = time.Minute
 
 // ingestAll records the events in order. It stops at the first error or after maxListTime. It does
 // not stop if the provider hangs up, because the provider would send the whole list again and hang
-// up again, without any progress. If the provider should send the events again, the error is
-// fault.Unavailable.
+// up again, without any progress. After maxListTime, the error is fault.Unavailable, so that the
+// provider sends the events again. Other errors are those of Ingest.
 func (eh *EventHandlers) ingestAll(ctx context.Context, provider string, all []feedback.Event) error {
 	began := time.Now()
 	for _, e := range all {

@@ -162,8 +162,8 @@ func TestProviderEventsAfterAHangUp(t *testing.T) {
 	})
 }
 
-// The answer to an authentic mail is 204, or 503 if a repeated request may succeed in recording the
-// mail.
+// A mail with the right token gets 204, or 503 if a repetition of the request can succeed. A
+// request with another Content-Type gets 415, and one with too large a body 413.
 func TestPostedMails(t *testing.T) {
 	x := providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeDSN, Secrets: [][]byte{[]byte(right)}}, nil, nil, nil)
 	for _, c := range []struct {

@@ -72,7 +72,7 @@ func (c client) admitted(to string) string {
 	return read(c.T, w).ID
 }
 
-// answer has the fields of quota that a browser can read.
+// answer has the members of a verification or a problem that these tests read.
 type answer struct {
 	ID         string
 	BlockedBy  string   `json:"blocked_by"`
@@ -168,8 +168,7 @@ func TestLimitedClientLearnsNoRecipient(t *testing.T) {
 					read(t, withHistory).BlockedBy != "wide" {
 					t.Errorf("%d %s", withHistory.Code, withHistory.Body)
 				}
-				// The browser's own key, and a request of a back end in between, do not change
-				// this.
+				// An Idempotency-Key does not change this.
 				same(t, browser.ask(alice, "Idempotency-Key", strings.Repeat("0a1b2c3d", 4)),
 					browser.ask(bob, "Idempotency-Key", strings.Repeat("3d2c1b0a", 4)))
 				all := client{t, e, "203.0.113.9", secret}.ask(alice)

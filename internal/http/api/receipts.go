@@ -28,13 +28,13 @@ const maxReceiptBody = 256 << 10
 // further receipt of the request is begun.
 const maxReceiptsTime = time.Minute
 
-// ReceiptAddresses are the addresses at which carriers report receipts.
+// ReceiptAddresses makes the addresses at which carriers report receipts.
 type ReceiptAddresses struct {
 	PublicURL string // of this service, for carriers; empty: none
 	Key       []byte // makes the tokens of the addresses
 }
 
-// URL returns the address to which a carrier posts the receipts of a send. If send is "", the
+// URL returns the address at which a carrier reports the receipts of a send. If send is "", the
 // address is for the receipts of all sends. The token in the address is a secret that only the
 // carrier and this service know. Each address has its own token.
 func (a ReceiptAddresses) URL(carrier, send string) string {
@@ -51,8 +51,8 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }
 
-// ReceiptHandlers serves the addresses to which carriers post receipts. Requests without the right
-// token get 404, whether the carrier exists or not.
+// ReceiptHandlers serves the addresses at which carriers report receipts. Requests without the
+// right token get 404, whether the carrier exists or not.
 type ReceiptHandlers struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers // nil: no carrier reports
@@ -60,7 +60,7 @@ type ReceiptHandlers struct {
 	Logger    *slog.Logger
 }
 
-// Register adds the route of receipts.
+// Register adds the routes.
 func (rh *ReceiptHandlers) Register(e *echo.Echo) {
 	e.GET(server.ReceiptsPath+":carrier", rh.receive)
 	e.POST(server.ReceiptsPath+":carrier", rh.receive)

@@ -146,8 +146,9 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 	}
 }
 
-// If a page of another origin has a secret key, the key was published. Back ends send other
-// headers: Node's fetch, which Next uses and extends, sends Sec-Fetch-Mode and no Sec-Fetch-Site.
+// A request with a secret key from a page of another origin gets a 403, because the key was
+// published. Requests of back ends are not taken for such requests: Node's fetch, which Next uses
+// and extends, sends Sec-Fetch-Mode and no Sec-Fetch-Site.
 func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 	e := scoped(t)
 	for name, c := range map[string]struct {

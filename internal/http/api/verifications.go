@@ -41,9 +41,8 @@ type sendBody struct {
 	HumanCheck string `json:"human_check"` // a token
 
 	// If Sure is not nil, the service may ask the caller to confirm the recipient before it sends
-	// anything. It asks if the domain looks mistyped, or if the number gets no text messages. It
-	// does not ask about the domain or number that is the value of Sure. If Sure is nil, it never
-	// asks.
+	// anything. It asks if the domain looks mistyped, or if the number is a landline. It does not
+	// ask about the domain or number that is the value of Sure. If Sure is nil, it never asks.
 	Sure *string `json:"sure"`
 }
 

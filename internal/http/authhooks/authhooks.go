@@ -15,10 +15,10 @@ import (
 	"sendcode/internal/deliver/standardwebhooks"
 )
 
-// HookKind is the kind of an auth server's hook.
+// HookKind names the auth server and the channel of a hook.
 type HookKind string
 
-// These are the supported hooks.
+// These are the values of `server` in the settings of a hook.
 const (
 	SupabaseEmail HookKind = "supabase-email"
 	SupabaseSMS   HookKind = "supabase-sms"
@@ -47,7 +47,6 @@ type Hook struct {
 // large.
 const MaxBodyBytes = 256 << 10
 
-// errMalformedBody means that a body does not have the form that the hook's auth server uses.
 var errMalformedBody = errors.New("hooks: the body does not belong to this hook")
 
 // Request is one request of an auth server.
@@ -62,8 +61,8 @@ type Request struct {
 	Missing string
 }
 
-// codeMessage is one code with its recipient. The recipient is a mail address or a phone number in
-// E.164 form.
+// codeMessage is one code with its recipient, as the body has them. A phone number has a plus, but
+// neither it nor a mail address was checked.
 type codeMessage struct{ To, Code string }
 
 // Verify reports whether the auth server signed the request, at most standardwebhooks.MaxAge ago.
@@ -71,7 +70,7 @@ func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {
 	return standardwebhooks.Verify(header, standardwebhooks.HeaderPrefix, body, h.Secrets, now)
 }
 
-// CouldVerify reports whether Verify may return true for these headers and some body.
+// CouldVerify reports whether Verify can return true for these headers and some body.
 func (h Hook) CouldVerify(header http.Header, now time.Time) bool {
 	return standardwebhooks.CouldVerify(header, standardwebhooks.HeaderPrefix, now)
 }

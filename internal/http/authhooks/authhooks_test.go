@@ -49,9 +49,9 @@ func parsed(kind authhooks.HookKind, body string) string {
 	return strings.Join(all, ", ")
 }
 
-// The bodies are those that the code of three versions of supabase/auth makes. Before v2.160, the
-// body for a change of address without the old address's consent had only a hash of the code.
-// Before v2.180, no body had the number.
+// The bodies in testdata were made by the code of three versions of supabase/auth. Before v2.160,
+// the body for a change of address without the old address's consent had only a hash of the code.
+// Before v2.180, no body for a text message had the number that the code is for.
 func TestParseBodiesOfSupabase(t *testing.T) {
 	files, err := filepath.Glob("testdata/supabase-v*.json")
 	if err != nil || len(files) != 3 {
@@ -73,8 +73,8 @@ func TestParseBodiesOfSupabase(t *testing.T) {
 	}
 }
 
-// No version of supabase/auth makes these bodies: their fields are missing, null, empty or of
-// another type.
+// In most of these bodies, fields are missing, null, empty, or of a type that supabase/auth does
+// not send.
 func TestParseOddBodiesOfSupabase(t *testing.T) {
 	const noCode, nowhere, noAction = "422 which code to send", "422 where to send the code", "422 what the code is for"
 	mail := func(user, data string) string { return `{"user":{` + user + `},"email_data":{` + data + `}}` }

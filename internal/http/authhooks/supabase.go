@@ -42,8 +42,8 @@ type supabaseBody struct {
 }
 
 // text holds a JSON string without the blanks around it, or the digits of a JSON number. null and
-// values of other types become the empty text. So one unexpected field does not make the whole body
-// unreadable.
+// values of other types become the empty text, so that one unexpected field does not make the whole
+// body unreadable.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -59,10 +59,9 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // ActionSMS is the action of a request of the hook Send SMS. Such a request names no action.
 const ActionSMS = "sms"
 
-// These are the values of email_action_type that are treated in a special way. A request with a
-// code may also have one of the values signup, recovery, invite, magiclink, email,
-// email_change_current and reauthentication. With one of these seven values, the code is for
-// user.email. Values with notificationSuffix have no code.
+// These are the values of email_action_type that are treated in a special way. A request whose
+// value ends in notificationSuffix has no code. With any other value, such as signup or recovery,
+// the code is for user.email.
 const (
 	actionEmailChange    = "email_change"
 	actionEmailChangeNew = "email_change_new"
@@ -136,7 +135,7 @@ func (r *Request) addOrMarkMissing(to, code text) {
 	}
 }
 
-// markMissing removes the messages, and notes the member that the body lacks.
+// markMissing removes the messages, and sets Missing to a sentence with the words in what.
 func (r *Request) markMissing(what string) {
 	r.Messages = nil
 	r.Missing = "The sign-in service did not say " + what + ", so nothing was sent. Please tell the people who run this site."

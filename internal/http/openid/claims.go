@@ -102,7 +102,8 @@ func textClaim(raw json.RawMessage) (s string, ok bool) {
 // isTrue reports whether a claim is true, or "true", which some providers write.
 func isTrue(raw json.RawMessage) bool { return string(raw) == `true` || string(raw) == `"true"` }
 
-// textClaims returns a claim's texts, from one text or a list; other values are ignored.
+// textClaims returns a claim's texts, from one text or a list. It ignores other values, texts that
+// are longer than maxNameLength, and the values after the first maxClaimValues.
 func textClaims(raw json.RawMessage) (all []string) {
 	var list []json.RawMessage
 	if raw == nil || json.Unmarshal(raw, &list) != nil {

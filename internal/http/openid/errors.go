@@ -11,11 +11,10 @@ import (
 // ErrorKind classifies an Error for the message to the person.
 type ErrorKind string
 
-// These are the kinds.
 const (
 	Unavailable ErrorKind = "unavailable" // the provider can't be reached, or does not answer
 	Refused     ErrorKind = "refused"     // the provider did not log the person in
-	Untrusted   ErrorKind = "untrusted"   // the answer or the token cannot be trusted, at least in this attempt
+	Untrusted   ErrorKind = "untrusted"   // the answer or the token cannot be trusted; another attempt may succeed
 	Nameless    ErrorKind = "nameless"    // the provider has no claim that names the person, or has not verified that claim
 )
 

@@ -60,8 +60,8 @@ type metadata struct {
 // an unknown key.
 const metadataLife = time.Hour
 
-// New makes a Provider. The Provider connects at the first login. So the process can start even if
-// the provider is unavailable.
+// New makes a Provider. The Provider connects at the first login, so that the process can start
+// even if the provider is unavailable.
 func New(s Settings, now func() time.Time) *Provider {
 	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
 }
@@ -179,5 +179,5 @@ func (p *Provider) checkIDToken(id *oidc.IDToken, a LoginAttempt, accessToken st
 	return nil
 }
 
-// maxClockLead is how far the provider's clock may be ahead.
+// maxClockLead is how far the provider's clock may be ahead of this process's.
 const maxClockLead = 5 * time.Minute

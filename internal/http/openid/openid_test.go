@@ -116,7 +116,8 @@ func TestFinishRefusesAnswersOfOthers(t *testing.T) {
 	refused(t, "a stolen code", err, Untrusted, "invalid_grant")
 }
 
-// with changes one claim, or removes it if value is nil.
+// with returns a change to a provider: it sets one claim of its tokens, or removes the claim if
+// value is nil.
 func with(name string, value any) func(p *openidtest.Provider) {
 	return func(p *openidtest.Provider) {
 		p.Token = func(claims map[string]any) string {
@@ -214,7 +215,7 @@ func TestClaimsOfUserInfo(t *testing.T) {
 		name, role string
 		token      map[string]any
 		info       map[string]any
-		want       string // the identity; or else kind and word of the error
+		want       string // the identity, or the kind and the word of the error
 	}{
 		"groups":              {"sub", "groups", map[string]any{}, map[string]any{"groups": []string{"staff"}}, "{1 [staff]}"},
 		"groups in the token": {"sub", "groups", map[string]any{"groups": "a"}, map[string]any{"groups": "b"}, "{1 [a]}"},

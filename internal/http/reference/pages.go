@@ -26,7 +26,7 @@ type page struct {
 	Titles []title // within the body
 }
 
-// title is a title within a document.
+// title is a heading of level 2 to 4 in a document.
 type title struct{ ID, Text string }
 
 var (
@@ -110,10 +110,10 @@ func servedLink(text string) string {
 	return label
 }
 
-// Base returns the name without its ending, at which the page is served.
+// Base returns the name without .md. The page is served at /docs/<Base>.
 func (p page) Base() string { return strings.TrimSuffix(p.Name, ".md") }
 
-// Lang returns the language of the document: the part of its name before the ending, or "en".
+// Lang returns the language of the document: "zh-CN" for sms.zh-CN.md, and "en" for sms.md.
 func (p page) Lang() string { return cmp.Or(strings.TrimPrefix(path.Ext(p.Base()), "."), "en") }
 
 // llms returns /llms.txt (llmstxt.org), by which programs find the documents.

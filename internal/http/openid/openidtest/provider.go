@@ -1,6 +1,6 @@
 // Package openidtest is a provider of OpenID Connect on loopback, for tests: discovery, keys,
 // authorization and tokens over real HTTP. It rejects requests of another client, and requests with
-// a wrong redirect URI, code or PKCE verifier. A test may make the provider misbehave at every
+// a wrong redirect URI, code or PKCE verifier. A test can make the provider misbehave at every
 // step.
 package openidtest
 
@@ -200,7 +200,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// said returns the claims about the person who logs in.
+// said returns the claims of the ID token.
 func (p *Provider) said(nonce string) map[string]any {
 	now := p.Now()
 	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce}
