@@ -16,8 +16,8 @@ import (
 )
 
 // These constants bound the bodies in memory, in bytes. A body's signature can be verified only
-// when the body is complete. So without a bound, any client could fill the memory: it would open
-// many connections and send most of a large body on each.
+// when the body is complete. Without a bound, any client could fill the memory: it would open many
+// connections and send most of a large body on each.
 const (
 	uncountedBody    = 4 << 10 // the beginning of each body is not counted: requests for codes are usually shorter
 	maxBodies        = 8 << 20 // the most counted bytes of all bodies in this process
@@ -79,7 +79,7 @@ func (m *bodyMemory) release(network netip.Prefix, n int) {
 	}
 }
 
-// boundBody is the body of one request.
+// boundBody counts the bytes that are read from the body of one request.
 type boundBody struct {
 	io.ReadCloser
 	memory  *bodyMemory
@@ -126,7 +126,7 @@ func boundForm(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// formBody is the body of one form.
+// formBody counts the fields of one form as they are read.
 type formBody struct {
 	io.ReadCloser
 	separators int

@@ -148,7 +148,7 @@ func TestConnTrackerCutsUntakenAnswers(t *testing.T) {
 	}
 }
 
-// Of idle connections, a stop waits only for those of a passed socket, since such a socket stays
+// Of idle connections, a stop waits only for those of an InheritedListener, since its port stays
 // open for other processes.
 func TestConnTrackerWaitsForIdleConnsOfAPassedSocket(t *testing.T) {
 	e := echo.New()

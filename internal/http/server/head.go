@@ -14,8 +14,8 @@ const (
 	// maxHeadElements is how many elements the lists in header lines may have together: cookies,
 	// ranges, names of a trailer. A parsed element takes up to 40 bytes.
 	maxHeadElements = 1024
-	// maxRead is how many bytes one read returns. What a read returns beyond a head is not counted,
-	// because it may be a body. It may also be the beginning of the next head.
+	// maxRead bounds the bytes that one read returns. What a read returns beyond a head is not
+	// counted, because it may be a body. It may also be the beginning of the next head.
 	maxRead = 1 << 10
 )
 

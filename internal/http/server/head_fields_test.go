@@ -13,8 +13,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A head may have 128 header lines and names in its query. A head with more gets 431. Lines of a
-// body do not count. The same bound holds for later requests on a connection.
+// A head may have 128 header lines and names in its query, and 1024 elements in its lists. A head
+// with more gets 431. Lines of a body do not count. The bounds also hold for later requests on a
+// connection.
 func TestFieldsOfAHeadAreBounded(t *testing.T) {
 	e := New(Config{Logger: slog.New(slog.DiscardHandler)})
 	e.POST("/", func(c echo.Context) error {

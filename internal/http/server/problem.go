@@ -138,7 +138,7 @@ func (p *Problem) in(words texts.Words) *Problem {
 	localized := *p
 	localized.Kind.Title = title
 	localized.Detail = ""
-	for { // no regular expression: strangers cause thousands of answers a second
+	for { // no regular expression: strangers can cause thousands of answers a second
 		text, rest, _ := strings.Cut(detail, "{")
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed {

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// ReadBody returns the body of a request. A body may have at most the given number of bytes. The
-// error is a *Problem.
+// ReadBody returns the body of a request. Errors: a *Problem of the kind TooLarge if the body is
+// longer than maxBytes, and those of UnreadableBodyProblem.
 func ReadBody(r *http.Request, maxBytes int64) ([]byte, error) {
 	var body []byte
 	var err error

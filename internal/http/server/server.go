@@ -64,9 +64,9 @@ func New(c Config) *echo.Echo {
 	if len(c.TrustedProxies) > 0 {
 		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
 	}
-	// SchemeExtractor returns the scheme that the browser uses. The scheme decides whether cookies
-	// are Secure and have the prefix "__Host-". A client could send X-Forwarded-Proto, so
-	// SchemeExtractor ignores that header.
+	// SchemeExtractor returns https unless a request comes directly from this machine. The scheme
+	// decides whether cookies are Secure and have the prefix "__Host-". A client could send any
+	// X-Forwarded-Proto, so its value does not count.
 	e.SchemeExtractor = func(r *http.Request) string {
 		if c.AssumeHTTPS || !IsLocal(r) {
 			return "https"
@@ -123,7 +123,8 @@ func SetAnswerTime(c echo.Context, d time.Duration) {
 // accessLog logs one line for each request. The line has the route's template instead of the path,
 // because the path may contain secret IDs. It has the client's network (/24 or /48) instead of the
 // address, like the send log. It also has the attributes that handlers added with logs.AddAttrs
-// (app, key, send). If the client has left, accessLog ends the request; see errIfClientLeft.
+// (app, key, send). If errIfClientLeft returns an error, accessLog answers with it instead of
+// calling next.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -181,15 +182,14 @@ func securityHeaders() echo.MiddlewareFunc {
 		"Referrer-Policy":            {"same-origin"},
 		"Cross-Origin-Opener-Policy": {"same-origin"},
 		"Cache-Control":              {"no-store"},
-		// Browsers ignore this header over http (RFC 6797, section 8.1). So the server can always
-		// send it.
+		// Sent over http, too, where browsers ignore it (RFC 6797, section 8.1).
 		"Strict-Transport-Security": {"max-age=31536000"},
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			h := c.Response().Header()
-			// All responses share these slices. So a handler must not change a slice itself: Set
-			// replaces the slice, and Add copies it, because it has no spare capacity.
+			// All responses share these slices, so no handler may write to one. Set and Add are
+			// safe: Set replaces the slice, and Add copies it, because it has no spare capacity.
 			for name, values := range headers {
 				h[name] = values
 			}
