@@ -87,7 +87,9 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			}
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
-		site := c.Request().Header.Get("Sec-Fetch-Site") // only browsers send Sec-Fetch-Site; other programs also send Sec-Fetch-Mode (Node's fetch) or Origin
+		// only browsers send Sec-Fetch-Site; other programs also send Origin or Sec-Fetch-Mode (Node's
+		// fetch)
+		site := c.Request().Header.Get("Sec-Fetch-Site")
 		switch {
 		case key == nil && (presented == "" || strings.ContainsAny(presented, `$%'"<{…`)):
 			return &server.Problem{

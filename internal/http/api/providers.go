@@ -38,7 +38,7 @@ type EventHandlers struct {
 	Subscriptions subscriptionConfirmer      // nil: there are no topics
 	Events        eventIngester
 	Use           func(ctx context.Context, r quota.Request) (quota.Decision, error) // counts a used signature; replicas share the counts
-	Count         func(provider, outcome string)                                     // called with the result of each event, and with the outcome of each request whose events are not recorded
+	Count         func(provider, outcome string)                                     // each event's result, or the outcome of a request
 	Logger        *slog.Logger
 
 	lines logs.Throttle // about forged messages of topics

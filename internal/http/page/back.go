@@ -19,7 +19,7 @@ const maxReturnURLLength = 1024 // bytes
 // returnPath is where the page posts the proof of a right code.
 const returnPath = "/return"
 
-// endedParameter makes the page say that a confirmation has ended.
+// endedParameter is the URL parameter with which the page says that a confirmation has ended.
 const endedParameter = "ended"
 
 // returnToApp redirects an approved person to the app, with a reference to the verification. If the
@@ -68,8 +68,8 @@ var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
 // logBadLink logs a visit by a wrong link. The link is wrong if the app has no page, lacks the
 // purpose, or does not allow the return_url. The person cannot repair the link, so a log line
-// reports it at most once a minute. The line has the app, the purpose and the origin, unless
-// loggablePart removes them.
+// reports it to the operator, at most once a minute. The line has the app, the purpose and the
+// origin, unless loggablePart removes them.
 func (page *Page) logBadLink(c echo.Context) {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {

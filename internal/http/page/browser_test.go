@@ -63,7 +63,7 @@ func TestInABrowser(t *testing.T) {
 	})
 }
 
-// chromium starts a browser.
+// chromium starts a browser in which tests open tabs, and loads axe-core.
 func chromium(t *testing.T) (context.Context, *pagetest.Axe) {
 	t.Helper()
 	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
@@ -281,7 +281,7 @@ func (t *tab) keys(keys string) { t.Helper(); t.do(chromedp.KeyEvent(keys)) }
 func (t *tab) types(id, keys string) { t.Helper(); t.focus(id); t.keys(keys) }
 func (t *tab) fills(id, keys string) { t.Helper(); t.clear(id); t.keys(keys) }
 
-// getsIn enters the right code, and waits for the card that says so, with these words.
+// getsIn enters the right code, and waits for the confirmed card with these words.
 func (t *tab) getsIn(words ...string) {
 	t.Helper()
 	t.focus("code")

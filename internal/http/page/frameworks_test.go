@@ -214,7 +214,7 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 	b.nothingKeptBut("verification-1")
 	is(b, w.Codes.Sends(), 1)
 	b.getsIn()
-	output("a.b.c") // the event equals an input's event for typed text
+	output("a.b.c") // the framework gets the same event as from an input
 	b.run(set("another"))
 	output("another")
 	is(b, b.proof(), "a.b.c")

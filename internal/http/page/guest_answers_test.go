@@ -197,7 +197,8 @@ func aModuleNeverComes(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// soonLate is a script that defines late(), which at once ends the longest wait for an answer.
+// soonLate is a script that defines late(), which at once ends each wait of 15 s, the longest for
+// an answer.
 const soonLate = `(() => {
 	const set = setTimeout.bind(window), clear = clearTimeout.bind(window), lates = new Map();
 	window.setTimeout = (run, ms, ...all) => {

@@ -43,7 +43,8 @@ const (
 )
 
 // aProofEndsBeforeATick tests a person who returns to a tab that was frozen, and presses the form's
-// button before any other script runs.
+// button before any other script runs. A form that requires the proof is not submitted, and any
+// other form is submitted without the proof.
 func aProofEndsBeforeATick(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t), "")
 	g.world.Advance(31 * time.Minute)
@@ -229,8 +230,8 @@ func (g *guest) ends(name string) {
 	g.sound()
 }
 
-// aCodeEndsWhileATabSleeps tests a code that expires while its tab is frozen. The right code is
-// typed before any other script runs.
+// aCodeEndsWhileATabSleeps tests a code that expires while its tab is frozen. If the right code is
+// typed before any other script runs, the card says that the code has expired.
 func aCodeEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), clocks)

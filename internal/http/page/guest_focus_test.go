@@ -76,7 +76,7 @@ func answersMoveNoFocus(t *testing.T, tab *browsertest.Tab) {
 func aLateAutofocusFollowsTheBrowser(t *testing.T, tab *browsertest.Tab) {
 	moves := func(late string) bool {
 		t.Helper()
-		g := visits(t, tab, accepting(t), tag("")+`<p></p><input id="pw">`, "") // a browser may do this only once for each document
+		g := visits(t, tab, accepting(t), tag("")+`<p></p><input id="pw">`, "") // a browser may follow autofocus only once in each document
 		g.card("ask")
 		g.run(`document.querySelector('#pw').focus()`)
 		g.keys("correct")
@@ -93,7 +93,8 @@ func aLateAutofocusFollowsTheBrowser(t *testing.T, tab *browsertest.Tab) {
 	is(t, moves(`Object.assign(document.createElement('send-code'), { publicKey: el.publicKey })`), moved)
 }
 
-// answersMoveNoFocusOutOfASlot tests a field that the page has put into a slot of the widget.
+// answersMoveNoFocusOutOfASlot tests a field that the page has put into a slot of the widget: it
+// keeps the focus when an answer arrives.
 func answersMoveNoFocusOutOfASlot(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, accepting(t), `<send-code public-key="`+pagetest.PublicKey+`"><span slot="lead"><input id="pw"></span></send-code>`, "")
 	g.asks("ana@")
@@ -182,8 +183,9 @@ func aRedrawnWidgetKeepsTheFocus(t *testing.T, tab *browsertest.Tab) {
 	g.sound()
 }
 
-// aNewCardWaitsForAnInputMethod tests a card that the widget shows by itself while an input method
-// composes letters.
+// aNewCardWaitsForAnInputMethod tests a card that the widget would show by itself while an input
+// method composes letters. It shows the card when the composition has ended, and the letters stay
+// in the field.
 func aNewCardWaitsForAnInputMethod(t *testing.T, tab *browsertest.Tab) {
 	w := running(t)
 	w.SendLetters()

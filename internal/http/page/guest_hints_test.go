@@ -234,7 +234,7 @@ var together = [][]string{
 	{"an offer of nothing", "a zone that is none", "a wait of a proxy"},
 }
 
-// wrongHintsChangeNothing tests the groups of hints.
+// wrongHintsChangeNothing tests the groups of together. No hint may be missing in them.
 func wrongHintsChangeNothing(t *testing.T, tab *browsertest.Tab) {
 	all := 0
 	for _, names := range together {
@@ -298,7 +298,8 @@ func aMessageWithoutACode(t *testing.T, tab *browsertest.Tab) {
 	messagesWithoutCodes(t, tab, slices.Sorted(maps.Keys(noCodes))...)
 }
 
-// messagesWithoutCodes tests that the field stays as it is.
+// messagesWithoutCodes tests that the field for the code stays as it is after each of these
+// answers.
 func messagesWithoutCodes(t *testing.T, tab *browsertest.Tab, names ...string) {
 	w := accepting(t, oftenAllowed)
 	w.Codes.SetCountries("DE")

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// lacks are features that scripts of page and widget use, and that old browsers, private windows,
-// policies or extensions may lack (a), throw an error at (t), never answer (n), or answer with an
-// odd value (o). web/static/browser.js handles these cases.
+// lacks are features of browsers that the scripts of page and widget use. In an old browser or a
+// private window, or because of a policy or an extension, a feature may be absent (a), throw an
+// error (t), never answer (n), or have an odd value (o). web/static/browser.js handles these cases.
 var lacks = []struct{ feature, how string }{
 	{"BroadcastChannel", "at"},
 	{"BroadcastChannel.prototype.postMessage", "t"},

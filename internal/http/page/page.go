@@ -88,7 +88,7 @@ type Page struct {
 	lines   *logs.Throttle             // throttles log lines that visitors can cause
 }
 
-// New returns the page.
+// New returns the page with one app, c.AppPage.
 func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -140,7 +140,6 @@ type visit struct {
 	Preload   []string // modules of the first card
 }
 
-// errNoPurpose is the error for a request whose purpose is not a purpose of the app's page.
 var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
 
 // newVisit returns a visit with the app and the purpose of the request. It returns errNoPurpose for
@@ -246,7 +245,6 @@ func (page *Page) visitWithReturn(c echo.Context) (v *visit, status int, err err
 	return v, status, nil
 }
 
-// setHeaders sets the headers of the page.
 func (page *Page) setHeaders(c echo.Context, v *visit) {
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Language")

@@ -38,7 +38,7 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	ofNone := strings.Fields(`encoding invalid_character unknown_channel no_country_code invalid_number too_short number_not_allowed`)
 	numbers := slices.DeleteFunc(recipient.Reasons(), func(reason string) bool { return slices.Contains(ofMails, reason) })
 	for lang, spoken := range wordsByLanguage() {
-		// said has the reasons, and none has the reasons that need no text
+		// said has the channel's reasons, and none has those that need no text
 		for channel, of := range map[recipient.Channel]struct{ said, none []string }{
 			// the last one comes from package verification
 			recipient.Email: {append(recipient.Reasons(), "disposable"), ofNone},

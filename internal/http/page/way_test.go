@@ -33,7 +33,7 @@ func accepting(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	return w
 }
 
-// onItsWay returns a running world whose visitor's code waits at the mail server.
+// onItsWay returns a running world whose person has requested a code that is still in flight.
 func onItsWay(t *testing.T) *pagetest.World {
 	t.Helper()
 	w := running(t)
@@ -41,7 +41,7 @@ func onItsWay(t *testing.T) *pagetest.World {
 	return w
 }
 
-// every returns a rule of one send in a window.
+// every returns a rule that admits one send to a recipient in each window.
 func every(window time.Duration) quota.Rule {
 	return quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: window}
 }
@@ -608,8 +608,8 @@ const losesAll = `window.real = fetch; window.left = 3; window.fetch = async (..
 	throw new TypeError('lost');
 }`
 
-// aBounceChangesTheCard tests that the card of a send shows the provider's report on that send
-// within five seconds.
+// aBounceChangesTheCard tests that the card of a send shows by itself what the provider reports on
+// that send later.
 func aBounceChangesTheCard(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.world.Codes.ExpectReports()

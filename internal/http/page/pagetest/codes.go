@@ -51,7 +51,7 @@ type Codes struct {
 	db    *sqlitetest.DB
 	began time.Time
 	texts verification.LocaleChooser
-	held  sync.RWMutex // held while Sends are blocked
+	held  sync.RWMutex // locked while BlockSends blocks Send
 
 	mu      sync.Mutex
 	offered policy.Set
@@ -125,7 +125,7 @@ func (c *Codes) Live(d time.Duration) { c.change(func() { c.life = d }) }
 // formatAs sets what later codes look like.
 func (c *Codes) formatAs(s code.Format) { c.change(func() { c.format = s }) }
 
-// Paint gives the app an accent.
+// Paint sets the accent colour of the app shop.
 func (c *Codes) Paint(accent string) {
 	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: message.NewBrand("", accent, "")} })
 }

@@ -35,7 +35,7 @@ func (p *Person) ask(path string, body map[string]any) (status int, answer map[s
 }
 
 // Send requests a code. If what is nil, it requests that the newest verification's code is sent
-// again.
+// again. An answer that the page shows, such as a 429, is not an error.
 func (p *Person) Send(what map[string]any) error {
 	if what == nil {
 		what = map[string]any{"verification_id": p.ID}

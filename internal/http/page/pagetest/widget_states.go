@@ -136,8 +136,8 @@ func (s WidgetState) Reach(tab *browsertest.Tab, w *World) error {
 	return nil
 }
 
-// typed fills in a field and submits its form, or reloads the state if field is "". Then it waits
-// for a card of this kind.
+// typed fills in a field and submits its form, or makes the widget read the state again if field is
+// "". Then it waits for a card of this kind.
 func typed(tab *browsertest.Tab, field, text, kind string) error {
 	var there bool
 	return tab.Eval(fmt.Sprintf(`(async () => {
