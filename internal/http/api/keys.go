@@ -87,8 +87,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			}
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
-		// only browsers send Sec-Fetch-Site; other programs also send Origin or Sec-Fetch-Mode (Node's
-		// fetch)
+		// only browsers send Sec-Fetch-Site; other programs also send Origin, or like Node's fetch,
+		// Sec-Fetch-Mode
 		site := c.Request().Header.Get("Sec-Fetch-Site")
 		switch {
 		case key == nil && (presented == "" || strings.ContainsAny(presented, `$%'"<{…`)):
