@@ -9,7 +9,7 @@ import "embed"
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-// Pages are this folder's documents, without the decisions.
+// Pages has the documents of this folder, but not those of its subfolder decisions.
 //
 //go:embed *.md
 var Pages embed.FS

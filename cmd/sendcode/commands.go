@@ -32,9 +32,9 @@ type serveCommand struct {
 	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles at this address of this machine, such as 127.0.0.1:6060, below /debug/pprof/. Profiles show what is in memory."`
 }
 
-// maxHoldUntilDistance is the greatest distance between HoldUntil (--hold-until) and now, in the
-// future or in the past. HoldUntil may be past, because a service may restart soon after HoldUntil
-// with the same command line.
+// maxHoldUntilDistance bounds how far ahead or how long ago HoldUntil (--hold-until) may be. A past
+// time is accepted, because systemd can start the service again with the same command line soon
+// after that time.
 const maxHoldUntilDistance = 48 * time.Hour
 
 // Validate checks HoldUntil and DebugAddr; kong calls it.
@@ -232,7 +232,7 @@ func (p program) logger(level slog.Level) *slog.Logger {
 
 type versionCommand struct{}
 
-// Run prints the version and the compiler.
+// Run prints the versions of sendcode and of Go.
 func (versionCommand) Run(p program) error {
 	return p.println("sendcode " + app.Version() + " " + runtime.Version())
 }
@@ -259,7 +259,7 @@ func (h healthCommand) Run(ctx context.Context, p program) error {
 }
 
 // configuredAddr returns the listening address and the token of administrators from the settings.
-// It returns "" if the settings have a mistake.
+// It returns "" for both if the settings have a mistake.
 func (p program) configuredAddr() (addr, token string) {
 	cfg, err := p.loadConfig()
 	if err != nil {
@@ -320,7 +320,7 @@ func (k keyCommand) Run(p program) error {
 	return p.println(value)
 }
 
-// sayItGoesOn prints a line every 10 s until the returned function is called.
+// sayItGoesOn prints a line every 10 s until the caller calls stop, which waits for the last line.
 func (p program) sayItGoesOn(command string) (stop func()) {
 	ended, began := make(chan struct{}), time.Now()
 	var lines sync.WaitGroup

@@ -1,6 +1,6 @@
 // Command sendcode sends verification codes, never more often than the policy says. This package
 // has only flags, signals and exit codes. Package config reads the settings; packages app, commands
-// and checks do the rest.
+// and doctor do the rest.
 //
 // Exit codes:
 //
@@ -8,7 +8,7 @@
 //	1    a mistake in the configuration, or a failure
 //	2    a command line that is not understood
 //	75   a failure of the command bounce: the mail server tries again later
-//	128  plus the number of the signal: a stop that did not wait
+//	128  plus the number of the second signal, which ended the process at once
 package main
 
 import (

@@ -373,7 +373,8 @@ func TestServeSamplesTheHeapWithADebugAddress(t *testing.T) {
 }
 
 // The whole program starts in an empty directory, as `make run` starts it. It prints the generated
-// secrets only to standard output, and never logs them.
+// keys only to standard output, and logs no secret. A second process in the same directory serves
+// once the first one has ended.
 func TestServesWithNothingGiven(t *testing.T) {
 	cmd := process(t, "SENDCODE_LOG_LEVEL=debug")
 	var log servertest.Text
@@ -386,7 +387,7 @@ func TestServesWithNothingGiven(t *testing.T) {
 	if err != nil || !bytes.Contains(secrets, []byte(`api_key: "`+key+`"`)) {
 		t.Errorf("secrets: %v", err)
 	}
-	second := process(t) // serves once the first process has ended
+	second := process(t)
 	var waits servertest.Text
 	second.Dir, second.Stderr = cmd.Dir, &waits
 	pipe, err := second.StdoutPipe()

@@ -30,7 +30,7 @@ func printed(t *testing.T, environ []string, args ...string) string {
 }
 
 // shell prepares a shell script that runs in dir. The variable sendcode is the path of this
-// program. The script ends with an exec of this program, so that signals reach it.
+// program. The script must end with an exec of this program, so that signals reach it.
 func shell(t *testing.T, dir, script string, environ ...string) *exec.Cmd {
 	t.Helper()
 	cmd := process(t, append(environ, "sendcode="+os.Args[0])...)

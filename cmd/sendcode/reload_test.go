@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// SIGHUP makes the whole program read its configuration again. A faulty file is logged, and does
-// not end the program.
+// SIGHUP makes the whole program read its configuration again. A mistake in the file is logged, and
+// does not end the program.
 func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sendcode.yaml")
 	servertest.OK(t, os.WriteFile(file, []byte("retention: 2160h\n"), 0o600))
