@@ -30,7 +30,8 @@ import (
 //	range     the least and the largest value; words after them are part of the message, and ", or 0" in them admits zero
 //	unique    the list must have no duplicates: yes, or the key by which its mappings must differ
 //
-// An empty value counts as not given. A list of one scalar needs no brackets.
+// A field with a single value keeps its default if the value in the file is empty. A list of one
+// scalar needs no brackets.
 type Decoder struct {
 	Name    string // the name of the file, as the user gave it
 	Errs    *Errors
@@ -47,7 +48,7 @@ type Mapping struct {
 	Path     string
 	Given    map[string]*yaml.Node // the values, by key
 	Faulty   map[string]bool       // keys with a mistake
-	Children map[string][]*Mapping // the decoded mappings under each key: one mapping, or one for each element of a list
+	Children map[string][]*Mapping // the decoded mappings under each key: one, or one for each element of a list; none of a Go map
 	before   int                   // the number of mistakes found in the file before this mapping
 }
 
@@ -59,7 +60,8 @@ type checker interface{ Check(p *Mapping) }
 // decoded.
 type preparer interface{ Prepare(p *Mapping) bool }
 
-// Valid reports whether the mapping has no mistake.
+// Valid reports whether decoding the mapping has found no mistake. It is for Prepare and Check:
+// later mistakes elsewhere in the file count, too.
 func (m *Mapping) Valid() bool { return len(m.Errs.Mistakes) == m.before }
 
 // nodeAtOrSelf returns the node and path of a key or, if the key isn't given, of the mapping.
@@ -70,8 +72,8 @@ func (m *Mapping) nodeAtOrSelf(key string) (*yaml.Node, string) {
 	return m.Node, m.Path
 }
 
-// AddMistake adds a mistake at a key, or at the mapping if the key isn't given. It adds none if the
-// key has a mistake already.
+// AddMistake adds a mistake at a key, or at the mapping if the key isn't given. It adds none if
+// decoding the key's value has found one.
 func (m *Mapping) AddMistake(key, format string, args ...any) {
 	if !m.Faulty[key] && m.Node != nil && (m.Node.Kind == yaml.MappingNode || IsNull(m.Node)) {
 		n, path := m.nodeAtOrSelf(key)
@@ -83,7 +85,7 @@ func (m *Mapping) AddMistake(key, format string, args ...any) {
 // given.
 func (m *Mapping) LocationOf(key string) string { return m.location(m.nodeAtOrSelf(key)) }
 
-// Field is a field of a struct, or of a struct that it inlines.
+// Field is a field of a struct that has a key in the file.
 type Field struct {
 	Name  string
 	Tag   reflect.StructTag
@@ -153,7 +155,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 			case !found:
 				like := DidYouMean(key, slices.Sorted(maps.Keys(known)))
 				d.AddMistakeAt(n, at, "there is no such key%s", like)
-			// an empty value counts as not given
+			// Null counts as not given. So does an empty value, unless the field is a string.
 			case IsNull(n) || isEmptyScalar(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String:
 			default:
 				p.Given[key] = n

@@ -66,8 +66,8 @@ func (d *Decoder) AddMistakeAt(n *yaml.Node, path, format string, args ...any) {
 	d.Errs.Add(d.location(n, path), format, args...)
 }
 
-// eachEntry walks a mapping in the order of the file. Duplicate keys, anchors and merge keys are
-// mistakes: with merge keys a small file could become huge.
+// eachEntry walks a mapping in the order of the file. Duplicate keys, aliases and merge keys are
+// mistakes: with aliases a small file could become huge.
 func (d *Decoder) eachEntry(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
 	if !d.checkKind(n, path, yaml.MappingNode, "key: value pairs") {
 		return
@@ -97,8 +97,9 @@ func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, p
 	}
 }
 
-// scalar returns a single value exactly as it is written. So a name of digits, or a hash such as
-// 1e10, needs no quotes. For any other node it adds a mistake and returns false.
+// scalar returns a single value as text, without the spaces around it. YAML's types don't matter,
+// so a name of digits, or a hash such as 1e10, needs no quotes. For any other node, and for a text
+// that is too long or has a control character, scalar adds a mistake and returns false.
 func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	if !d.checkKind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
@@ -110,8 +111,8 @@ func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	return strings.TrimSpace(n.Value), true
 }
 
-// checkKind adds a mistake if a node is not of this kind or can't be decoded. want describes the
-// kind for the message.
+// checkKind adds a mistake and returns false if a node is not of this kind or can't be decoded.
+// want describes the kind for the message.
 func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -156,7 +157,7 @@ func JoinPath(path, key string) string {
 	return path + "." + key
 }
 
-// Printable shortens a text from outside to one line of 80 bytes without control characters.
+// Printable shortens a text from outside to 80 bytes, and quotes it as PrintablePath does.
 func Printable(s string) string {
 	const maxLength = 80
 	if len(s) > maxLength {
@@ -165,8 +166,8 @@ func Printable(s string) string {
 	return PrintablePath(s)
 }
 
-// PrintablePath returns a path in one line without control characters. The path stays whole,
-// because a person looks for the file.
+// PrintablePath quotes a path that is empty or contains characters that can't be printed, such as a
+// line break. It does not shorten the path, because a person looks for the file.
 func PrintablePath(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) || s == "" {
 		return strconv.Quote(s)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// IsScalar reports whether the file has a single value for this type: not for a map, a struct with
-// exported fields, or a list without encoding.TextUnmarshaler.
+// IsScalar reports whether a value of this type is a single value in the file. A map is not, nor is
+// a struct with exported fields or a slice without encoding.TextUnmarshaler.
 func IsScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:

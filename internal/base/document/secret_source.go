@@ -16,7 +16,7 @@ type SecretReader interface {
 	ReadSecret(variable string) (secret Secret, problem string)
 }
 
-// Check implements checker. It also reads the secret.
+// Check implements checker. It reads the secret.
 func (s *SecretSource) Check(p *Mapping) {
 	if p.Given["secret_env"] == nil {
 		return

@@ -32,8 +32,8 @@ func (k Kind) Wrap(err error) error { return fmt.Errorf("%w: %w", k, err) }
 // InvalidError names the invalid field of a request, without its value.
 type InvalidError struct {
 	Field  string
-	Reason string // machine word
-	Detail string // sentence
+	Reason string // for programs, such as "not_allowed"
+	Detail string // for people: a whole sentence
 }
 
 // Invalid returns an *InvalidError.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Throttle limits the log lines that an outage or requests from strangers can cause: a key gets at
-// most one line in each period of length Every. Safe for concurrent use.
+// Throttle limits the log lines that an outage or requests from strangers can cause: each key gets
+// at most one line per Every. Safe for concurrent use.
 type Throttle struct {
 	Every time.Duration // least time between two lines of a key; 0 means a minute
 

@@ -18,12 +18,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// An ID that a client sends has minLength to maxLength characters. The digits of a phone number are
-// fewer, so a phone number is never a valid ID.
+// A client's own ID has minLength to maxLength characters. minLength is more than the 15 digits of
+// the longest phone number (E.164).
 const (
 	minLength       = 16
 	maxLength       = 64
-	maxLoggedLength = 128 // the most bytes of a client's text in the log, other than the request's ID
+	maxLoggedLength = 128 // bytes of an X-Request-Id that is logged, but does not become the request's ID
 	minPhoneDigits  = 7   // of an international phone number
 )
 
@@ -100,9 +100,9 @@ func IsRequestID(id string) bool {
 }
 
 // isLoggable reports whether a client's text reveals neither an e-mail address nor a phone number,
-// such as "tel:0049151…". It may have at most 128 characters: letters, of which it needs one,
-// digits, and the marks "-_.=;:/". Each part between the marks "=;:/" needs a letter if it has
-// seven or more characters.
+// such as "tel:0049151…". It may have at most 128 characters, which may be letters, digits and the
+// marks "-_.=;:/", and it needs a letter. Each part between the marks "=;:/" needs a letter if it
+// has seven or more characters.
 func isLoggable(text string) bool {
 	isLetter := func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 	isMark := func(c rune) bool { return strings.ContainsRune("=;:/", c) }
