@@ -13,7 +13,7 @@ import (
 type Brand struct {
 	Logo        string  // https URL of an image
 	Home        string  // https URL
-	Light, Dark Palette // for pages in light and in dark colours; empty without an accent
+	Light, Dark Palette // for pages and mails in light and in dark colours; empty without an accent
 }
 
 // NewBrand returns a brand with a logo, an accent colour and a home page. Each parameter may be
@@ -26,18 +26,17 @@ func NewBrand(logo, accent, home string) Brand {
 	return b
 }
 
-// Palette is the colours of one scheme, light or dark, as #rrggbb.
+// Palette has the colours of one scheme, light or dark, as #rrggbb.
 type Palette struct {
-	Accent string // of links, buttons and the code
-	On     string // of text on the accent
-	Wash   string // of a surface with a hint of the accent
+	Accent string // links, buttons and the code
+	On     string // text on Accent
+	Wash   string // a surface with a hint of Accent
 }
 
 // scheme has the colours of a light or dark scheme, as in web/static/tokens.css and
-// templates/mail/layout.html. The fields `paper` and `card` are the colours of backgrounds. The
-// field `on` is the colour of text on a surface in the accent colour. The field `towards` is the
-// colour with which an accent is mixed until the accent is legible. The field `lightness` is the
-// least lightness of an accent in OKLab.
+// templates/mail/layout.html. Backgrounds have the colours paper and card. Text on a surface in the
+// accent colour has the colour on. An accent is mixed with towards until it is legible, and has at
+// least this lightness in OKLab.
 type scheme struct {
 	paper, card, on, towards colour
 	lightness                float64
@@ -88,7 +87,7 @@ func (b Brand) StyleSheet() string {
 		l.Accent, d.Accent, l.On, d.On, l.Wash, d.Wash)
 }
 
-// StyleVersion returns a hash of the brand's style sheet.
+// StyleVersion returns a hash of the brand's style sheet, for the query of its URL.
 func (b Brand) StyleVersion() string {
 	sum := sha256.Sum256([]byte(b.StyleSheet()))
 	return hex.EncodeToString(sum[:6])

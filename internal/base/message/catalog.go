@@ -29,7 +29,7 @@ type templateSet [partCount]template
 type catalog struct {
 	locales texts.Catalogue[string]
 	sets    map[templateSetKey]templateSet
-	chosen  cache[string, string] // locales by tag
+	chosen  cache[string, string] // results of matchLocale
 }
 
 // newCatalog reads and parses all templates of a kind, and renders samples with the templates. The
@@ -130,8 +130,8 @@ type appRenderers[R any] struct {
 	apps atomic.Pointer[map[string]*R]
 }
 
-// SetApps replaces the renderers of apps with their own templates. It does not affect messages that
-// are being rendered.
+// SetApps replaces the renderers of those apps that have their own templates. It does not affect
+// messages that are being rendered.
 func (a *appRenderers[R]) SetApps(apps map[string]*R) { a.apps.Store(&apps) }
 
 // forApp returns the app's own renderer, or the shared renderer if the app has no templates of its

@@ -108,7 +108,8 @@ func TestMailPrograms(t *testing.T) {
 	}
 }
 
-// leastContrast is an expression for the least contrast of a text with its background (WCAG 2.2).
+// leastContrast is a JavaScript expression for the least contrast of a text with its background
+// (WCAG 2.2).
 const leastContrast = `(() => {
 	const rgb = (c) => c.match(/[\d.]+/g).map(Number);
 	const light = (c) => rgb(c).slice(0, 3).map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)

@@ -57,7 +57,7 @@ func visitTemplateNodes(v reflect.Value, f func(parse.Node)) {
 		for i := range v.Len() {
 			visitTemplateNodes(v.Index(i), f)
 		}
-	case reflect.Struct: // BranchNode, embedded in if, range and with
+	case reflect.Struct: // the BranchNode in an IfNode, RangeNode or WithNode
 		visitFields(v, f)
 	case reflect.Pointer, reflect.Interface:
 		if n, ok := v.Interface().(parse.Node); ok && !v.IsNil() {

@@ -10,8 +10,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// On a telephone of 320 × 568 pixels, the code of each mail is on the first screen, in one run of
-// text. At most two rows of text stand above it, if the app's name has a usual length.
+// On a telephone of 320 × 568 pixels, the code of each mail is on the first screen, in one text
+// node. At most two rows of text stand above it if the mail has no details. Only a mail with
+// NotifyGlance ends with the origin line.
 func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 	tab := browsertest.Chromium(t).Open(t, browsertest.Look{Width: 320, Height: 568})
 	r := renderer(t)

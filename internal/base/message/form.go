@@ -19,9 +19,8 @@ type unfilledMail struct {
 	support  int    // characters of the support reference
 }
 
-// maxUnfilledMails is the greatest number of forms in the cache. The cache has forms from which a
-// mail was rendered without an error. Each combination of purpose, locale, app, minutes and minute
-// of the request has its own form.
+// maxUnfilledMails bounds MailRenderer.rendered. Mails of one form have the same purpose, locale,
+// app, Minutes and Requested, so a busy service has many forms.
 const maxUnfilledMails = 512
 
 // PreparedMail is a mail that is not rendered yet.
@@ -35,9 +34,8 @@ type PreparedMail struct {
 
 // Prepare returns a mail that Form.Texts renders later. Prepare also renders the first mail of each
 // form, and each mail with details, at once, and returns the errors of Render. For other mails,
-// Prepare checks only Notify and the code. So the caller must have made the support reference and
-// the token itself; they must not be user input. The caller must also have checked the details with
-// CheckDetails.
+// Prepare checks only Notify and the code. The support reference and the token must therefore not
+// be user input. The caller must also have checked the details with CheckDetails.
 func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
 		return PreparedMail{}, err

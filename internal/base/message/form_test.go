@@ -121,8 +121,9 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// Details may contain a name that looks like a domain. Messages write it so that mail programs make
-// no link of it. Each mistake has its own words, and none repeats the details.
+// CheckDetails accepts a name that looks like a domain, and unlinked writes it so that mail
+// programs make no link of it. The error says which mistake the details have, and does not repeat
+// them.
 func TestCheckDetails(t *testing.T) {
 	for s, shown := range map[string]string{
 		"Pay 40,00 € to Muster GmbH & Co.KG": "Pay 40,00 € to Muster GmbH & Co. KG",
@@ -153,7 +154,8 @@ func TestCheckDetails(t *testing.T) {
 	}
 }
 
-// WithoutTexts removes our own words beside the code as whole words, wherever lines break.
+// WithoutTexts removes known texts only where they stand as whole words. Line breaks may replace
+// their spaces.
 func TestWithoutTexts(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"Code 123456 for order 482913", "Code 123456 for"}, {"for order\n482913: 123456", "for : 123456"},
@@ -166,8 +168,8 @@ func TestWithoutTexts(t *testing.T) {
 	}
 }
 
-// Joiners are allowed only where a script or an emoji needs them. The error has the refused
-// character and its position.
+// HiddenCharacter allows joiners only where a script or an emoji needs them. It returns the refused
+// character with its position.
 func TestHiddenCharacter(t *testing.T) {
 	const nj, j = "\u200c", "\u200d"
 	for s, want := range map[string]string{

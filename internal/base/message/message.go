@@ -109,8 +109,8 @@ func (r *MailRenderer) PreferredLocale(app, list string) string {
 	return r.forApp(app, r).decidingTag(list)
 }
 
-// Render renders a mail. The error has the name of the invalid field of the request or the name of
-// the failed template. The error contains neither the code nor any text of the request.
+// Render renders a mail. The error names the invalid field of the request or the failed template.
+// It never contains the code, and quotes of the request's texts no more than CheckName does.
 func (r *MailRenderer) Render(req RenderRequest) (MailTexts, error) {
 	if err := checkRenderRequest(req); err != nil {
 		return MailTexts{}, err
@@ -132,7 +132,8 @@ type templateData struct {
 	// table, because it ignores max-width. The two texts are fields because html/template removes
 	// comments from templates.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
-	// OriginLine ends a mail that may show its code; empty for other mails.
+	// OriginLine is the last line of a mail with NotifyGlance; see originLine. It is empty for
+	// other mails, and if no site is known.
 	OriginLine string
 }
 
@@ -152,8 +153,8 @@ const (
 // code shows the code's full life.
 func DisplayedMinutes(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
 
-// DisplayedTime returns a time for Data.Requested, as in "14:05 UTC". It names the minute alone, so
-// that the mails of a minute have one form.
+// DisplayedTime returns a time for Data.Requested, as in "14:05 UTC". It has no seconds, so that
+// the mails of a minute have one form.
 func DisplayedTime(t time.Time) string {
 	t = t.UTC()
 	first := (t.Hour()*60 + t.Minute()) * len(displayedTime)
@@ -162,7 +163,8 @@ func DisplayedTime(t time.Time) string {
 
 const displayedTime = "15:04 UTC"
 
-// minutesOfDay has the texts of all minutes one after the other, so that a mail allocates none.
+// minutesOfDay has the texts of all minutes one after the other, so that DisplayedTime allocates
+// nothing.
 var minutesOfDay = sync.OnceValue(func() string {
 	var b strings.Builder
 	for n := range 24 * 60 {

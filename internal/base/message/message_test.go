@@ -133,8 +133,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The test checks properties of every mail in every language that NewMailRenderer doesn't check.
-// The golden files have the whole text of each mail.
+// Mails in every language have the properties that NewMailRenderer doesn't check. TestGolden
+// compares whole mails.
 func TestEveryMail(t *testing.T) {
 	remote := regexp.MustCompile(`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)
 	title := regexp.MustCompile(`(?s)<title>.*?</title>`)
@@ -216,8 +216,8 @@ func TestPrivateMailsHideTheCodeFromPreviews(t *testing.T) {
 	}
 }
 
-// Mails that may show the code end with the line from which mail programs fill in the code. The
-// line has the site of the request or, without one, the page's site.
+// Mails with NotifyGlance end with the line from which mail programs fill in the code. The line has
+// the site of the request or, without one, the page's site.
 func TestMailsEndWithTheOriginLine(t *testing.T) {
 	r := renderer(t)
 	r.Site = "codes.example"
@@ -279,9 +279,9 @@ var (
 	word = regexp.MustCompile(`[\p{L}\p{N}]+`)
 )
 
-// wordsBefore counts the words before the code, with two Chinese characters as one word. At most 15
-// words may precede the code, and one more for each further word in the name of the app. A private
-// mail may have more, since its warning there keeps the code out of previews.
+// wordsBefore counts the words before the code, with two Chinese characters as one word.
+// TestEveryMail allows 16 of them. A private mail may have more, because they keep the code out of
+// previews.
 func wordsBefore(text, code string) int {
 	before, _, _ := strings.Cut(text, code)
 	return len(word.FindAllString(han.ReplaceAllString(before, " "), -1)) + (len(han.FindAllString(before, -1))+1)/2

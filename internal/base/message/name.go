@@ -17,7 +17,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxNameRunes is the length limit of a caller's text in characters.
+// maxNameRunes bounds the texts that CheckName accepts.
 const maxNameRunes = 64
 
 const (

@@ -8,7 +8,7 @@ import (
 
 const redactedText = "message(redacted)"
 
-// redacted is embedded in structs that have a code. So fmt (with any verb) and slog print
+// redacted is embedded in structs that have a code, so that fmt (with any verb) and slog print
 // redactedText in place of the struct.
 type redacted struct{}
 

@@ -16,7 +16,7 @@ type TextLimits struct {
 	// Segments is how many segments one text may take.
 	Segments int
 	// Site is the host that the last line of a text message names if the request names no other
-	// site; see originLine. If both are empty, the message has no such line.
+	// site; see originLine. Without either, the message has no such line.
 	Site string
 }
 
@@ -82,7 +82,7 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 func originLine(site, code string) string { return "@" + site + " #" + code }
 
 // Render renders a text message. It adds an origin line, unless the line would make too many
-// segments. The error has no code and no text of the request. Render ignores Notify.
+// segments. The error is like that of [MailRenderer.Render]. Render ignores Notify.
 func (t *TextRenderer) Render(req RenderRequest) (RenderedText, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance

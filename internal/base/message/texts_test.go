@@ -106,8 +106,8 @@ func TestCheckLength(t *testing.T) {
 	}
 }
 
-// An app can have its own templates, which take precedence over those of all apps. It can have its
-// own languages, with its colours and home in these, too. Other apps have none of these.
+// An app's own templates take precedence over those of all apps. They can add a language, and its
+// mails show the app's colours and home page, too. Other apps get neither.
 func TestSetAppsWithOwnMessages(t *testing.T) {
 	ofAll := files(map[string]string{"mail/default/en/subject.txt": "All of {{.App}}", "mail/gift/en/subject.txt": "A gift"})
 	const french = "Une demande a été faite depuis le site. Ignorez ce message si elle ne vient pas de vous, et ne donnez ce code à personne."
