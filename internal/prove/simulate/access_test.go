@@ -29,8 +29,8 @@ const (
 	cutTooFar      // the replica died, and the call had an effect
 )
 
-// turn waits until a call may go on: for the call's latency, and while its replica is frozen. No
-// other call goes on at the same instant.
+// turn waits until a call may go on: for the call's latency, and while its replica is frozen. The
+// random latency, in nanoseconds, keeps two calls from going on at the same instant.
 func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) fate {
 	if r.isDead() {
 		return cut
@@ -55,7 +55,8 @@ func (r *Replica) sourceOf(ctx context.Context, label string) *rand.Rand {
 	return source(r.world.plan.Seed, label+" "+strconv.Itoa(r.world.nth(label)))
 }
 
-// latency returns some milliseconds, and sometimes much more.
+// latency returns up to 3.1 ms, and for one call in 16 up to 300 ms more. If slow is true, it
+// returns up to 5 s more.
 func latency(r *rand.Rand, slow bool) time.Duration {
 	d := time.Duration(100_000 + r.IntN(3_000_000))
 	switch {
@@ -80,7 +81,8 @@ func (r *Replica) sleep(ctx context.Context, d time.Duration) fate {
 	}
 }
 
-// access is called at each access to a replica's database.
+// access is the hook of a replica's database. It delays each statement until its turn. The
+// statement fails if a fault is due, or if the replica has died.
 func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
 	if at == sqlitetest.Committing {
 		return r.commit(ctx, method)

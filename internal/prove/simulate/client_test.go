@@ -64,7 +64,6 @@ func (e Event) actor() actor {
 	return backEnd
 }
 
-// These are the kinds of requests.
 const (
 	sending   = "a send"
 	checking  = "a check"

@@ -80,7 +80,8 @@ func (l *ledger) asSeen() {
 			Begin: q.began, End: q.ended, Status: q.status,
 			Header: q.header, Body: q.raw,
 			Key: q.key, Verification: q.verification, Code: q.code,
-			// A known browser waits less than other browsers.
+			// A known browser's wait is not compared, because other browsers may have to wait
+			// longer.
 			Browser: !q.by.hasSecretKey(), Stranger: q.by != backEnd, MayLack: q.known,
 		})
 	}
@@ -160,9 +161,9 @@ func (l *ledger) counted(row store.SendOrRefusal, at time.Time) bool {
 	switch {
 	case row.LoggedAt.After(at):
 		return false
-	case row.Counts || l.databaseStepped: // then the instants don't show which came first
+	case row.Counts || l.databaseStepped: // after a step of the clock, instants don't show what came first
 		return row.Counts
-	case row.WasReset: // by a reset, at one of these instants
+	case row.WasReset: // by one of the recipient's resets, perhaps the first one
 		return (row.Status != store.Failed || row.FinishedAt.After(at)) &&
 			!slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
 	}
@@ -191,7 +192,8 @@ func (l *ledger) neverOverThePolicy() {
 	}
 }
 
-// shares reports whether a row was in a bucket under all policies that were in force at an instant.
+// shares reports whether a row counted for a recipient and a purpose under all policies that were
+// in force at an instant.
 func (l *ledger) shares(row store.SendOrRefusal, of recipient.Hash, purpose string, at time.Time) bool {
 	return row.Recipient == of && (row.Purpose == purpose ||
 		!slices.ContainsFunc(l.inForce(at), func(number int) bool { return number&split != 0 }))
@@ -364,7 +366,7 @@ func (l *ledger) checks() {
 	}
 }
 
-// available checks that 5xx answers come only in trouble.
+// available checks that a 503 comes only in trouble, and that no other 5xx comes but a 502.
 func (l *ledger) available() {
 	for _, q := range l.requests {
 		switch {

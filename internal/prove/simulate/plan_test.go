@@ -12,7 +12,7 @@ import (
 // duration, and {n} its N.
 type Kind string
 
-// These are actions of people, back ends and strangers.
+// These are actions of people, back ends, strangers and operators.
 const (
 	SendByBackEnd Kind = "a back end asks for a code for {person}{at}"
 	SendByBrowser Kind = "{person}'s browser asks for a code{at}"
@@ -83,7 +83,8 @@ var (
 // limiter of its own.
 var ofLimiter = []Kind{Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockRight, OtherClock}
 
-// committed are methods of the database whose commits may fail.
+// committed has methods of the database whose commits may fail, some of them twice, so that they
+// fail more often. An empty name stands for the next commit of any method.
 var committed = []string{
 	"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "RenewLeases", "Check",
 	"Check", "ClaimIdempotencyKey", "ReleaseIdempotencyKey", "ConfirmRefund", "EndAppEventAttempt",
@@ -109,9 +110,9 @@ func Failing(events []Event, from time.Duration, fault Kind, part string, n int)
 	return p
 }
 
-// These are the bounds of a world.
+// A world has this many people, at least this many ordinary events, and one of these spans.
 const (
-	people    = 6 // recipients
+	people    = 6
 	fewEvents = 40
 	short     = 10 * time.Minute
 	long      = 24 * time.Hour
@@ -124,8 +125,8 @@ type Plan struct {
 	Span     time.Duration
 	Failures bool // a rule on failed sends is in force
 	Split    bool // at first, each purpose has a policy of its own
-	// People use two spellings of their mailbox. At each start, a replica draws whether the two
-	// count as one mailbox.
+	// People use two spellings of their mailbox. At each start of a replica, it is random whether
+	// the two count as one mailbox there.
 	Folding      bool
 	WithoutRedis bool
 	// A month ends in the middle of the plan, and a rule of the calendar month is in force.
@@ -183,7 +184,8 @@ func NewPlan(seed uint64, replicas int) Plan {
 	return p
 }
 
-// add adds a random event. Most events come in bursts around few instants, so that they coincide.
+// add adds a random event. Two of three events come in one of eight bursts, so that events
+// coincide.
 func (p *Plan) add(r *rand.Rand, k Kind) {
 	e := Event{
 		ID: len(p.Events), Kind: k, Person: r.IntN(people), Replica: r.IntN(p.Replicas), Browser: r.IntN(3) == 0,

@@ -19,13 +19,12 @@ import (
 	"sendcode/internal/store/rowrules"
 )
 
-// calm are events. If a plan has one of them, the checker of histories judges nothing.
+// calm has the kinds of events with which the history checker judges no world.
 var calm = []simulate.Kind{simulate.NewPolicy, simulate.Remap, simulate.OtherFile, simulate.Erase}
 
-// Each bug was found by an attack and fixed. The test puts the bug back, and a known seed finds
-// it. After a change of the simulation, one of the next 2,000 seeds must find it: then write the
-// seed that the log names into the table. A hundred worlds take some twenty seconds of processor
-// time.
+// Each bug was found by an attack and fixed. The test puts the bug back, and a known seed finds it.
+// After a change of the simulation, one of the next 2,000 seeds must find it: then write the seed
+// that the log names into the table.
 func TestMendedBugsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		put    func(*simulate.Replica)

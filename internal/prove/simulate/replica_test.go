@@ -188,7 +188,8 @@ func (r *Replica) thaws() (at time.Time) {
 	return at
 }
 
-// nextCommit returns the fault of the next commit of a method; "" if there is none.
+// nextCommit removes and returns the fault of the next commit of a method. It returns "" if there
+// is none.
 func (r *Replica) nextCommit(method string) Kind {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()

@@ -51,7 +51,7 @@ func (l *ledger) countedFor(q *request) recipient.Hash {
 
 func (l *ledger) toldRule(q *request, told quotahttp.Rule) {
 	window, wait := windowOf(told), time.Duration(told.RetryAfter)*time.Second
-	var counted []time.Time // the sends that an answer must include
+	var counted []time.Time // the instants of the sends that the answer must count
 	for _, row := range l.sends {
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
 		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) &&

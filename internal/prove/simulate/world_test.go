@@ -217,7 +217,7 @@ func labelled(ctx context.Context, label string) context.Context {
 	return context.WithValue(ctx, eventKey{}, label)
 }
 
-// Result is the result of a world.
+// Result is what Run returns: whether a world kept the promises, and what happened in it.
 type Result struct {
 	Plan       Plan
 	Violations []Violation
