@@ -76,7 +76,8 @@ case "$2" in ring) printf k1: && openssl rand -base64 32;; index) openssl rand -
 }
 
 // The program accepts the settings in the compose files and the secrets of the script, without a
-// warning. Each secret is a file that only the containers which need it get.
+// warning. Each secret is a file of the script, and a container gets each secret whose file one of
+// its variables names.
 func TestComposeConfiguresTheProgram(t *testing.T) {
 	folder := madeSecrets(t)
 	read := func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, filepath.Base(file))) }

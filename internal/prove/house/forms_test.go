@@ -77,8 +77,9 @@ var (
 	byScript  = regexp.MustCompile("(?i)\\b(?:createElement|h|_?jsxs?)\\(\\s*[\"'`]form\\b")
 )
 
-// formsIn counts the forms of a text in HTML or JSX, and returns a problem for each form that is
-// not posted.
+// formsIn counts the forms of a text in HTML or JSX. It returns a problem for each form that is not
+// posted to an address, for each button that sends its form in another way, and for a form that a
+// script makes.
 func formsIn(text string) (forms int, problems []string) {
 	for _, at := range formTag.FindAllStringIndex(text, -1) {
 		forms++

@@ -22,8 +22,8 @@ func TestImportsFollowTheTables(t *testing.T) {
 	}
 }
 
-// free reports whether a package may import all our packages: a kit for tests, a package with tests
-// only, or a tool.
+// free reports whether a package may import all our packages: a kit for tests, except historytest,
+// a package with tests only, or a tool.
 func free(pkg string) bool {
 	return pkg != "internal/kit/historytest" && (strings.HasSuffix(pkg, "test") || within(pkg, "internal/kit/...") ||
 		within(pkg, "internal/prove/...") || within(pkg, "tools/..."))

@@ -13,7 +13,7 @@ import (
 // dashboard has. An alert or a log line leads to each section. A line whose text is a variable w is
 // a warning about a setting. It needs no section, because the warning itself says what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
-	sections, used := map[string]string{}, map[string]bool{} // sections by the constants' names, and the sections that are used
+	sections, used := map[string]string{}, map[string]bool{} // sections by the names in package logs, and the sections that are used
 	for _, m := range regexp.MustCompile(`(?m)^\tSee(\w+) += see\("([a-z-]+)"\)$`).FindAllStringSubmatch(
 		readFile(t, "internal/base/logs/runbook.go"), -1) {
 		sections[m[1]] = m[2]
@@ -88,7 +88,7 @@ func product(t *testing.T) []source {
 
 var (
 	texts = regexp.MustCompile("\"(?:[^\"\\\\\n]|\\\\.)*\"|`[^`]*`|'(?:[^'\\\\\n]|\\\\.)+'|//[^\n]*")
-	// begins are calls that log a warning or an error, up to what follows the level.
+	// begins matches a call that logs a warning or an error, up to its message.
 	begins = regexp.MustCompile(`(?i:\blogger)\.(?:Warn|Error)(?:Context\([^,]+, |\()|\bslog\.Level(?:Warn|Error), `)
 )
 
@@ -109,8 +109,8 @@ func loggedBy(text string) (calls []string) {
 	return calls
 }
 
-// The runbook on jobs, to which the line of a failed job leads, has a row for each job of the
-// tables that can fail, and no other row.
+// The runbook on jobs, to which the line of a failed job leads, has a row for each job that can
+// fail, and no other row.
 func TestEveryJobHasARowInTheRunbook(t *testing.T) {
 	rows, jobs := map[string]bool{}, 0
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|.{20,}\\|.{10,}\\|$").FindAllStringSubmatch(

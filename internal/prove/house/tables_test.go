@@ -12,8 +12,8 @@ package house
 // spaces; x/... is x with all packages below it. Tests, kits for tests and tools may import any
 // package.
 //
-// The directories of internal stand one above the other: base, store, codes, limit, deliver,
-// verify, http, run. None imports a directory above it.
+// The directories of internal form layers. From the lowest to the highest, these are base, store,
+// codes, limit, deliver, verify, http and run. None imports a layer above it.
 var edges = map[string]string{
 	"cmd/sendcode": "internal/base/document internal/run/app/... internal/run/commands internal/run/config/...",
 	"docs":         "",
