@@ -25,9 +25,9 @@ var emptyMember = regexp.MustCompile(`,"\w+":""|"\w+":"",`)
 
 var randomRequests = flag.Int("clients.requests", fewRequests, "random requests that are held against the specification")
 
-// The answer to any request is one that the specification has, in its form. No request causes a 5xx
-// other than 502. A request that the specification refuses is refused, and one that it accepts is
-// not called malformed.
+// The answer to each random request conforms to the specification. No request causes a 5xx other
+// than 502. A request that the specification refuses is refused, and one that it accepts is not
+// called malformed.
 func TestRandomRequestsMatchTheSpecification(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Add(`requests_per_minute: 0
@@ -80,8 +80,8 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 	t.Logf("%d requests, %d failures; by status %v", *randomRequests, failures, statuses)
 	// The seed of the few requests was chosen so that they get every answer.
 	enough := *randomRequests == fewRequests || *randomRequests >= 10_000
-	// The test ignores these answers, since a random request seldom has what they need, such as a
-	// code that can still be entered.
+	// These operations need not succeed, since a random request seldom has what they need, such as
+	// a code that can still be entered.
 	for id, ok := range served {
 		if needs := "adminAcceptSubscription adminCancel adminLiftPrefix adminResend authHook carrierReceipt " +
 			"carrierReceiptByQuery providerEvents redeemProof adminReveal checkNamed"; !ok && enough &&

@@ -128,7 +128,7 @@ func TestTimesTellNothing(t *testing.T) {
 		return send(fmt.Sprintf("%t%d@example.com", known, n))
 	})
 	unknown := []byte(others.ID)
-	for i, c := range unknown[2:] { // these have the same length and form
+	for i, c := range unknown[2:] { // the changed ID has the same length and form
 		if c >= '0' && c <= '8' {
 			unknown[2+i] = c + 1
 		}

@@ -75,7 +75,8 @@ const (
 	ofTheUsersAddress = `"address"`
 )
 
-// The quick starts work as the document says, in at most as many lines as it says, but for Go.
+// The quick starts work as the document says. Those in another language than Go have at most
+// mostLines lines.
 func TestQuickStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(twoAnHour + "failed_checks_per_hour: 1\n").Start(1)

@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// Every action of the console says what is so afterwards, and what it says holds, on each form of
-// the service: on one file, on Postgres alone, and on Postgres and Redis.
+// After an action, the console's page says what has changed, and that is true, in each form of the
+// service: on one file, on Postgres alone, and on Postgres and Redis.
 func TestActsOfTheConsole(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) *apptest.Stack{
@@ -189,8 +189,8 @@ func (c *consoleOf) actsOnAnAccount() {
 	change("open", "The account mei is open: its person can log in again.")
 }
 
-// actsByTokens has the admin API count wrong tokens. The right token still works, and its act is in
-// the audit log, below those of the forms.
+// actsByTokens sends wrong tokens until the admin API refuses them with a 429. The right token
+// still works, and the audit log has the acts by this token and by the forms.
 func (c *consoleOf) actsByTokens() {
 	c.Helper()
 	var states []int

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only `make nightly` runs these tests: keys are rolled rarely.
+// Only `make nightly` runs these tests: keys are rotated rarely.
 package operators
 
 import (
@@ -115,7 +115,7 @@ func (f *fleet) roll(ring string) {
 }
 
 // The keys are rotated as docs/operations.md describes, replica by replica. If a key is removed too
-// early, every report names it.
+// early, /readyz, the doctor and the log name it.
 func TestKeysAreRolled(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

@@ -43,7 +43,7 @@ func TestRestore(t *testing.T) {
 			dir := t.TempDir()
 			run := func(script string) { t.Helper(); s.Postgres.Script(t, dir, script, "OWNER_URL="+owner) }
 			db := connect(s, owner)
-			outbox := func(want string) { // waits until the outbox has this many rows, of which so many wait for their next attempt
+			outbox := func(want string) { // want: the number of rows, and of those that wait for their next attempt
 				t.Helper()
 				s.Await("the outbox "+want, func() (is bool) {
 					const query = `SELECT count(*) || ' ' || count(*) FILTER (WHERE queued) = $1 FROM outbox`

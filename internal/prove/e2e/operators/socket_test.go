@@ -123,8 +123,8 @@ func withPassedSocket(s *apptest.Stack) (start func() *exec.Cmd) {
 }
 
 // restartUnderLoad restarts the program, on the socket of a listener if passed is true, while
-// clients send at least that many requests for each restart. The log must have as many requests as
-// the clients got answers, and each mail must leave once.
+// clients send requests. Before each restart they get at least as many answers as requests says.
+// The log must have as many requests as the clients got answers, and each mail must leave once.
 func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 	t.Helper()
 	s := apptest.Embedded(t)
@@ -157,12 +157,12 @@ func restartUnderLoad(t *testing.T, passed bool, restarts int, requests int64) {
 							apptest.Patiently(r)
 						}
 					})
-				if err != nil && !passed { // the log has the request if the service has read it
+				if err != nil && !passed { // the port was closed; had the service read the request, answered would lack it
 					func() { away.RLock(); defer away.RUnlock() }() // waits until a process may have the port
 					continue
 				}
-				// A stop waits this long for a request on an open connection. A busy machine may
-				// need longer to write the request.
+				// A stop waits at most server.DefaultUnreadWait for a request on an open
+				// connection. A busy machine may need longer to write the request.
 				began := stopped.Load()
 				if late := time.Duration(wrote.Load() - began); err != nil && connected.Load() < began && late > server.DefaultUnreadWait {
 					t.Logf("written %v after the stop began: %v", late, err)

@@ -72,7 +72,7 @@ func loginURL(t *testing.T, raw, user, password string) string {
 	return u.String()
 }
 
-// redisByScript runs the script and returns the URL of its user.
+// redisByScript runs deploy/redis/start.sh and returns the URL of the user that it makes.
 func redisByScript(s *apptest.Stack, password string) string {
 	s.Helper()
 	port := strconv.Itoa(servertest.FreePort(s))

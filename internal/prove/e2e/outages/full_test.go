@@ -13,8 +13,9 @@ import (
 )
 
 // While the disk is full, sends are refused as unavailable, and the service reports that it is
-// degraded, and why. Once the disk has free space, it no longer is. Each recipient may then get as
-// many codes as the policy allows, since no place was used up. Limiter and database count the same.
+// degraded, and why. Once the disk has free space, the service is no longer degraded. Each
+// recipient can then get as many codes as the policy allows, since the refused sends used up no
+// place. Limiter and database count the same.
 func TestFullDiskCostsNothing(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *apptest.Stack{"SQLite": apptest.Embedded, "Postgres": apptest.OnOwnPostgres} {
 		t.Run(name, func(t *testing.T) {

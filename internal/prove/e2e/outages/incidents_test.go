@@ -103,8 +103,8 @@ func TestIncidents(t *testing.T) {
 			s := apptest.OnRealParts(t)
 			c.begin(s)
 			s.Start(1)
-			// The send is for a known person, because the metrics count what a server answers about
-			// strangers' recipients apart.
+			// The send is for a known person, because the metrics count a server's answers about
+			// strangers' recipients separately.
 			s.Post("/v1/verifications", `{"channel":"email","to":"`+apptest.Ana+`","trust":"known"}`)
 			s.Await("what the alert looks at", func() bool { return c.alert(&incidents{s}) })
 			s.Await("the line", func() bool {

@@ -14,8 +14,8 @@ import (
 
 const bounceSecret = "the secret of bounce mails"
 
-// This test checks each form of a service exactly. TestProve counts the same things while
-// everything fails.
+// In each form of a service and without faults, the results are exact. TestProve has faults, and
+// counts the exceptions.
 func TestEachForm(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
@@ -31,8 +31,9 @@ func TestEachForm(t *testing.T) {
 	}
 }
 
-// A replica that did not send the mail matches a bounced mail to its send. A mail that was made
-// from the data in a browser's 202 does nothing. No log has the code in the returned mail.
+// The last replica, which need not have sent the mail, matches a bounced mail to its send. A mail
+// that was made from the data in a browser's 202 does nothing. Neither a log nor a row has the code
+// in the returned mail.
 func bounceMails(s *apptest.Stack, f form) {
 	last := f.replicas - 1
 	file := filepath.Join(s.TempDir(), "secret")

@@ -47,8 +47,8 @@ var (
 	}
 )
 
-// fail makes the faults happen in random order, again and again. It ends when the least time has
-// passed, that many requests were answered, and each fault has happened.
+// fail makes the faults happen in random order, again and again. It ends when the time least has
+// passed, the clients have got as many answers as requests says, and each fault has happened.
 func (p *proof) fail(ctx context.Context, least time.Duration, requests int, faults []fault) {
 	p.Helper()
 	var order []int
@@ -74,7 +74,7 @@ func (p *proof) answered() int {
 	return len(p.seen.Requests) - p.cut
 }
 
-// pause waits for some milliseconds.
+// pause waits for least milliseconds and, at random, up to more milliseconds on top.
 func (p *proof) pause(ctx context.Context, least, more int) {
 	sleep(ctx, time.Duration(least+p.random.IntN(more))*time.Millisecond)
 }
@@ -94,8 +94,8 @@ func (p *proof) spawn(i int) *apptest.Process {
 }
 
 // outages returns the spans in which replicas did not reach Redis, according to their logs. A
-// failed call may have begun up to gates.LimiterTimeout before its line. If a replica ended within
-// a span, it gave nothing back later.
+// failed call may have begun up to gates.LimiterTimeout before its line. A span that has not ended
+// in a log is left out: the replica died in it, and so repeated no refund.
 func (p *proof) outages() (away [][2]time.Time) {
 	for _, log := range p.logs {
 		var since time.Time
@@ -133,7 +133,8 @@ func (p *proof) put(i int, r *apptest.Process) {
 	p.replicas[i] = r
 }
 
-// crash records that a process died, or may have lost its leases or an answer between the gates.
+// crash records the present as an instant at which a process died, or may have lost its leases or
+// an answer between the gates.
 func (p *proof) crash() { p.seen.Crashes = append(p.seen.Crashes, time.Now()) }
 
 // end kills a process, which dies between the two recorded instants. Meanwhile other processes may
@@ -235,7 +236,7 @@ func (p *proof) freeze(ctx context.Context) {
 	r.Freeze(p.T)
 	p.pause(ctx, 1000, 1000)
 	apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGCONT))
-	if ended := time.Now(); ended.Sub(began) > outbox.DefaultLease/2 { // on a busy machine, a stop takes longer than a lease
+	if ended := time.Now(); ended.Sub(began) > outbox.DefaultLease/2 { // on a busy machine, a freeze may last longer than a lease
 		p.seen.Crashes = append(p.seen.Crashes, began, ended)
 	}
 }

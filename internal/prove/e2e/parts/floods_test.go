@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only `make nightly` runs this test, which extends TestSlowPostgresUnderOverload to other slow
-// parts.
+// Only `make nightly` runs these tests. They extend TestSlowPostgresUnderOverload to other slow
+// parts and other distances.
 
 package parts
 
@@ -19,9 +19,9 @@ import (
 // These are rates of a flood, in requests a second: the usual one, and ten times as many.
 const usual, ten = 40, 400
 
-// While Redis stands still, or the mail server takes nothing, each send is served, refused by the
-// policy, or refused at once. No accepted send is lost, no recipient gets more than the policy
-// allows, and in the end nothing is under way.
+// While Redis stalls, or the mail server takes nothing, each send is served, refused by the policy,
+// or refused at once. No accepted send is lost, no recipient gets more than the policy allows, and
+// in the end nothing is under way.
 func TestEachPartIsSlowUnderOverload(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(s *apptest.Stack){

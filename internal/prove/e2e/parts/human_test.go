@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/verify/verification/verificationtest"
 )
 
-// askingForWork are settings with which each stranger's first send requires proof of work.
+// With askingForWork, each stranger's first send requires a proof of work.
 var askingForWork = fmt.Sprintf(`policies: {default: [{name: hour, scope: recipient, limit: 100, window: 1h}]}
 apps:
   - name: default

@@ -22,7 +22,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// minuteCodes are settings with codes that are valid for a minute.
+// minuteCodes makes codes valid for a minute.
 const minuteCodes = `policies: {default: [{name: hour, scope: recipient, limit: 3, window: 1h}]}
 purposes: {default: {ttl: 1m}}
 trusted_proxies: [127.0.0.1/32]
@@ -244,7 +244,7 @@ func (s *swamp) countedNowhere(all bool) {
 				events += int(redis.ZCard(s.Context(), key).Val())
 			}
 		}
-		if want := len(s.accepted) + 3*s.strangers; events > want { // a stranger's send has up to three more, as for its client and network
+		if want := len(s.accepted) + 3*s.strangers; events > want { // a stranger's send has up to three more, such as for its network
 			s.Errorf("Redis has %d events, want %d", events, want)
 		}
 	}

@@ -30,7 +30,7 @@ import (
 // A preloaded library can't set the clock, since Go asks the kernel's vDSO for the time.
 const aheadBy = "SENDCODE_TEST_AHEAD"
 
-// The clock is set before any code reads the time.
+// The clock is set before a test reads the time.
 var _ = clockAhead(os.Getenv(aheadBy))
 
 // clockAhead sets the clock of this process ahead. It returns the seconds, or 0 if none are given.

@@ -66,8 +66,8 @@ func (p *proof) note(q history.Request) {
 const known = `,"trust":"known"`
 
 // asKnown returns known. While a replica of the older version may serve, which answers "known" with
-// a 422, asKnown returns a client_ip instead: without either, this version would count all persons
-// as one network.
+// a 422, asKnown returns a client_ip instead: without either, the newer version would count all
+// persons as one network.
 func (p *proof) asKnown(random *rand.Rand) string {
 	if p.mixed.Load() {
 		return fmt.Sprintf(`,"client_ip":%q`, anywhere(random))
@@ -338,7 +338,7 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 		}
 		q.Status, q.Header = http.StatusTooManyRequests, http.Header{"Retry-After": {string(told[1])}}
 		q.Body = fmt.Appendf(nil, `{"type":"/problems/quota-exceeded","retry_after":%d,"blocked_by":%q}`, seconds, rule)
-	case string(a.Raw) == "{}\n": // the list has the send
+	case string(a.Raw) == "{}\n": // the hook's answer has no ID, but the list of sends has it
 		_, listed := p.reach(http.MethodGet, "/v1/admin/sends?request="+a.Header.Get("X-Request-Id"), "",
 			history.Request{}, apptest.AsAdmin)
 		var list struct {

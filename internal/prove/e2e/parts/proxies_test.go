@@ -126,8 +126,8 @@ func TestAnAppMoves(t *testing.T) {
 	}
 }
 
-// feigned stands for a replica: the test decides its answers. Its /readyz answers 200, or not at
-// all, like its other routes.
+// feigned stands for a replica: the test decides its answers. Its /readyz answers 200 while the
+// other routes answer with any status.
 type feigned struct {
 	*httptest.Server
 	status atomic.Int32 // the status of its answers; 0: it does not answer

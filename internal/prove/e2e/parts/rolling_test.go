@@ -22,7 +22,7 @@ const deploy = "../../../../deploy"
 // restarts is how often TestRollingRestarts restarts both replicas; `make soak` sets it to twenty.
 var restarts = flag.Int("parts.restarts", 1, "how often both replicas are restarted behind each proxy")
 
-// admitted is a line of /metrics of a replica that has admitted a send.
+// admitted matches a line of /metrics if the replica has admitted a send.
 var admitted = regexp.MustCompile(`sendcode_requests_total\{[^}]*outcome="admitted"[^}]*\} [1-9]`)
 
 // steady sends 60 requests a second through a proxy until the context ends. failed counts the
@@ -61,7 +61,8 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 }
 
 // Two replicas are restarted one after the other, behind a proxy as operators configure it. The
-// proxy itself answers no request. `make nightly` tests two more proxies.
+// proxy itself answers at most one request in 500, with a 503. `make nightly` tests two more
+// proxies.
 func TestRollingRestarts(t *testing.T) { restartBehind(t, servertest.HAProxy) }
 
 func restartBehind(t *testing.T, proxy servertest.ReverseProxy) {

@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// admission is an admitted request. It was counted between these two instants.
+// admission is an admitted request. It was counted between asked and answered.
 type admission struct {
 	asked, answered time.Time
 	replica         int
@@ -35,8 +35,8 @@ limits:
 `
 
 // Redis stalls again and again, for 1 to 6 s. Each replica then admits at most the limit, so n
-// replicas together admit at most n times the limit. A stall does not reopen a limit that Redis has
-// counted to its end.
+// replicas together admit at most n times the limit. A stall gives no new places in a limit that is
+// used up.
 func TestStalledRedisUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 3} {

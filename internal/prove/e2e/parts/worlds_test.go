@@ -79,8 +79,8 @@ func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisS
 	p.seen.Failovers = append(p.seen.Failovers, [2]time.Time{began, time.Now()})
 }
 
-// slow stops the standby's receiver for a while, perhaps for as long as a lease, and then calls
-// then. If the primary does not send that part of its log again, the standby lacks it.
+// slow stops the standby's receiver for a while, perhaps for as long as a lease, calls then, and
+// ends the receiver. If the primary does not send that part of its log again, the standby lacks it.
 func (p *proof) slow(ctx context.Context, then func()) {
 	began, receiver := time.Now(), 0
 	p.Await("a standby that receives", func() bool { receiver = p.Standby.Receiver(ctx); return receiver != 0 })
