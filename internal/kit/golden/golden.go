@@ -35,10 +35,11 @@ func File(t testing.TB, path, got string) {
 
 const maxDiffLines = 60
 
-// Diff returns the lines that differ, with their surrounding lines.
+// Diff returns a unified diff from want to got, with three lines of context. It cuts the diff off
+// after maxDiffLines.
 func Diff(path, want, got string) string {
 	text := string(diff.Diff(path, []byte(want), "now", []byte(got)))
-	_, text, _ = strings.Cut(text, "\n") // "diff path now"
+	_, text, _ = strings.Cut(text, "\n") // without the heading "diff path now"
 	lines := strings.SplitAfter(text, "\n")
 	if len(lines) <= maxDiffLines {
 		return text

@@ -26,7 +26,7 @@ type Authority struct {
 // have a clock that is ahead.
 var CertificateLife = 24 * time.Hour
 
-// NewAuthority makes an authority for a test.
+// NewAuthority makes an authority whose File is removed after the test.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), serial: 1}
@@ -46,8 +46,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue makes a new certificate for 127.0.0.1, with the changes. It returns the file of the
-// certificate and the file of its key.
+// Issue makes a certificate for 127.0.0.1. Each change edits the template before it is signed.
+// Issue returns the names of the PEM files of the certificate and of its key.
 func (a *Authority) Issue(t testing.TB, change ...func(*x509.Certificate)) (certificate, key string) {
 	t.Helper()
 	a.serial++

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Patience is how long tests wait for an expected event. A quiet machine needs at most 15 s, for
-// the takeover of a send.
+// Patience is how long tests wait for an expected event. An idle machine needs seconds, but a busy
+// one may need many times as long.
 const Patience = 5 * time.Minute
 
 const (
@@ -33,8 +33,9 @@ func Await(t testing.TB, what string, done func() bool) {
 
 var errExited = errors.New("it ended")
 
-// await probes a new server until the server answers, ends, or the time is up. An answer counts
-// only while our own process runs: otherwise it could be another program's.
+// await probes a server until the server answers or ends, or until ctx ends. If ctx has no
+// deadline, Patience bounds the wait. An answer counts only while our own process runs. Otherwise
+// it could come from another program on the same port.
 func await(ctx context.Context, process *Process, probe func(context.Context) error) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

@@ -15,7 +15,8 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// firefoxSettings make Firefox start fewer services and contact no other machine.
+// firefoxSettings make Firefox start fewer processes and services, contact no other machine, and
+// tell pages to reduce motion.
 const firefoxSettings = `user_pref("app.normandy.enabled", false);
 user_pref("browser.backup.enabled", false);
 user_pref("browser.safebrowsing.downloads.enabled", false);
@@ -33,9 +34,9 @@ user_pref("services.settings.server", "data:,#remote-settings-dummy/v1");
 user_pref("ui.prefersReducedMotion", 1);
 `
 
-// Firefox returns a function that starts a Firefox without windows. settings are lines of its
-// user.js. The address is the host and port of its WebDriver BiDi, for any client that sends this
-// address as its origin. Each Firefox ends with the test.
+// Firefox returns a function that starts a headless Firefox. settings are further lines of its
+// user.js. addr is the host:port of its WebDriver BiDi, which accepts only clients that send the
+// origin http://addr. Each Firefox ends with the test.
 func Firefox(t testing.TB) (start func(settings string) (addr string, err error)) {
 	t.Helper()
 	program := found(t, locate.Firefox)

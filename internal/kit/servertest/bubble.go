@@ -7,15 +7,14 @@ import (
 	"testing/synctest"
 )
 
-// bubbles has the number of running bubbles, and the number of processors that the process used
-// before.
+// bubbles counts the running bubbles, and keeps GOMAXPROCS as it was before the first of them.
 var bubbles struct {
 	sync.Mutex
 	n, processors int
 }
 
 // Bubble calls synctest.Test. Under the race detector it uses one processor. If two timers of a
-// bubble end on two processors at the same time, they use one state of the detector, which
+// bubble fire on two processors at the same time, they use one state of the detector, which
 // sometimes crashes the process (golang.org/issue/78156).
 func Bubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()

@@ -14,19 +14,19 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Redis has no setting for its clock, and no proxy can change the time that its scripts read.
-// libfaketime can't change it either, because Redis's allocator, jemalloc, asks for the time while
-// libfaketime is still starting.
-// So this shim is compiled.
+// clockShim is the source of a library that moves the clock of a server. Redis has no setting for
+// its clock, and no proxy can change the time that its scripts read. libfaketime can't change it
+// either, because Redis's allocator, jemalloc, asks for the time while libfaketime is still
+// starting.
 //
 //go:embed shim/clock.c
 var clockShim string
 
-// Clock is the wall clock of a server of RedisWithClock.
+// Clock is the wall clock of a server that [RedisWithClock] or [PostgresServer.SetUpClock] started.
 type Clock struct{ file string }
 
-// Set sets the clock ahead of the machine's clock by offset, or behind it if offset is negative, at
-// once.
+// Set sets the clock ahead of the machine's clock by offset, or behind it if offset is negative.
+// The running server reads the new time at once.
 func (c *Clock) Set(offset time.Duration) error {
 	file, err := os.OpenFile(c.file, os.O_WRONLY, 0)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Clock) Set(offset time.Duration) error {
 }
 
 // clockIn returns environment variables that give a server a wall clock which the test can set. It
-// needs Linux, whose loader can preload a library.
+// relies on LD_PRELOAD, so it skips the test on other systems than Linux.
 func clockIn(t testing.TB, p *place) (env []string, clock *Clock) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

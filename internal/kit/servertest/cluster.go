@@ -31,10 +31,9 @@ var createRole = []string{
 // initArgs sets the locale C, so that the sort order is the same on all machines.
 var initArgs = []string{"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--wal-segsize=1"}
 
-// makeCluster makes the data directory by a copy, because initdb takes seconds and a copy takes a
-// tenth of a second. The original for each version of Postgres is in the user's cache directory. If
-// the original is missing, makeCluster first makes it, and waits for other processes that are
-// making it.
+// makeCluster copies the data directory from an original in CacheDir, because initdb takes seconds
+// and a copy takes a tenth of a second. Each version of Postgres has its own original. The first
+// process that needs an original makes it, while others wait for the lock.
 func (s *PostgresServer) makeCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -84,12 +83,12 @@ func mayWrite(dir string) bool {
 	return err == nil && errors.Join(file.Close(), os.Remove(file.Name())) == nil
 }
 
-// initCluster initializes a data directory in the server's place, with the role and its database.
-// It copies the directory to the cache, which perhaps only this user may write. The copy gets its
-// name when it is complete.
+// initCluster initializes a data directory, with the role and its database. It does so in the
+// server's place and copies the result to the cache, because the user that runs Postgres may not be
+// able to write there. The copy is renamed to whole when it is complete.
 func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	made, half := filepath.Join(s.place.dir, "made"), whole+".half"
-	if err := s.initdb(ctx, made, "--no-sync"); err != nil { // no sync: after a crash the cache is made again
+	if err := s.initdb(ctx, made, "--no-sync"); err != nil { // the cache can be made again
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700)); err != nil {
@@ -101,8 +100,8 @@ func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
 	return errors.Join(os.Rename(half, whole), os.RemoveAll(made))
 }
 
-// makeKeptCluster makes the cluster in the kept directory, unless there is one. The cluster gets
-// its name when it is complete.
+// makeKeptCluster makes a cluster at s.kept, unless there is one. The directory gets this name when
+// the cluster is complete.
 func (s *PostgresServer) makeKeptCluster(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(s.kept, "PG_VERSION")); err == nil {
 		return s.owner.give(s.place.dir)

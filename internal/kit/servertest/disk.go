@@ -21,7 +21,7 @@ type Disk struct {
 // mounting is allowed. If such a process is forbidden, too, the test is skipped; in CI it fails.
 func OnSmallDisk(t *testing.T, size int, test func(*Disk)) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sendcode-disk-") // not t.TempDir, which no other user may enter
+	dir, err := os.MkdirTemp("", "sendcode-disk-") // not t.TempDir, whose parent no other user may enter
 	need(t, err)
 	t.Cleanup(func() { closed(t, os.Remove(dir)) })
 	switch err := mount(dir, size); {
@@ -90,7 +90,7 @@ func (d *Disk) Leave(bytes int64) error {
 // MakeRoom frees what Fill took.
 func (d *Disk) MakeRoom() error { return os.Remove(d.balloon()) }
 
-// GiveTo makes a directory on the disk in which the server's programs may write.
+// GiveTo makes the directory dir, and gives it to the user that runs the server.
 func (s *PostgresServer) GiveTo(dir string) error {
 	return errors.Join(os.Mkdir(dir, 0o700), s.owner.give(dir))
 }

@@ -50,7 +50,8 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 	}
 }
 
-// If there is no home, or it cannot be written, the clusters are cached elsewhere.
+// CacheDir returns a writable directory outside the home if there is no home, or if nobody can
+// write there.
 func TestCacheWithoutAHome(t *testing.T) {
 	for _, home := range []string{"", "/dev/null", t.TempDir()} {
 		t.Setenv("XDG_CACHE_HOME", "")

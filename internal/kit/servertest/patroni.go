@@ -107,7 +107,7 @@ func newPatroniNode(t testing.TB, program string, own owner, name, text, bin, et
 		{"name: db1", "name: " + name},
 		{"  listen: 10.0.0.21:8008", "  listen: " + local(n.rest)},
 		{"  connect_address: 10.0.0.21:8008", "  connect_address: " + through("rest", local(n.rest))},
-		// Without use_proxies, Patroni would ask etcd for etcd's own address.
+		// Without use_proxies, Patroni would ask etcd for etcd's own address, and bypass the link.
 		{"hosts: 10.0.0.21:2379,10.0.0.22:2379,10.0.0.23:2379", "hosts: " + through("etcd", etcd) + "\n  use_proxies: true"},
 		{"  listen: 10.0.0.21:5432", "  listen: " + local(n.port)},
 		{"  connect_address: 10.0.0.21:5432", "  connect_address: " + through("postgres", local(n.port))},
@@ -153,7 +153,8 @@ func status(ctx context.Context, method, url string) error {
 // URL returns the URL of the database, with all nodes. Its role is not a superuser.
 func (c *PatroniCluster) URL() string { return c.url(role, database) }
 
-// Through returns the URL with another server, at addr, that connects to the leader.
+// Through returns the URL of the database behind a server at addr that forwards to the leader, such
+// as HAProxy.
 func (c *PatroniCluster) Through(addr string) string {
 	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable&connect_timeout=2", role, patroniPassword, addr, database)
 }
@@ -254,8 +255,8 @@ func (n *PatroniNode) Postmaster() (pid int) {
 	return pid
 }
 
-// Kill kills the node's Patroni and its Postgres, like the loss of the machine without its disk.
-// Start lets the node join again.
+// Kill kills the node's Patroni and its Postgres, as if the machine had crashed and its disk had
+// survived. Start lets the node join again.
 func (n *PatroniNode) Kill() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -270,7 +271,7 @@ func (n *PatroniNode) CutOff() {
 	}
 }
 
-// Mend ends CutOff.
+// Mend connects a node again after CutOff.
 func (n *PatroniNode) Mend() error {
 	var errs []error
 	for _, link := range n.links {

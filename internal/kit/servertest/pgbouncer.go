@@ -20,7 +20,8 @@ type PgBouncerServer struct {
 }
 
 // PgBouncer starts a private PgBouncer for one test, and closes it afterwards. settings, each
-// name=value, change its defaults. It admits the role of [PostgresServer.URL] and the superuser.
+// name=value, change the defaults of PgBouncer, which admits the role of [PostgresServer.URL] and
+// the superuser.
 func PgBouncer(t testing.TB, postgres *PostgresServer, settings ...string) *PgBouncerServer {
 	t.Helper()
 	own, program := newServer(t, locate.PgBouncer, syscall.SIGKILL)
@@ -44,7 +45,7 @@ func (s *PgBouncerServer) LeadTo(postgres *PostgresServer) error {
 	return s.signal(syscall.SIGHUP)
 }
 
-// Through returns the URL of a database of the same Postgres, through PgBouncer.
+// Through returns the URL with PgBouncer's address in place of that of Postgres.
 func (s *PgBouncerServer) Through(databaseURL string) string {
 	u, err := url.Parse(databaseURL)
 	if err != nil {

@@ -110,8 +110,8 @@ func (p *place) write(t testing.TB, name, text string) string {
 	return file
 }
 
-// sweep removes the directories of owners that were killed: those whose lock is free. If a
-// directory cannot be removed now, the next sweep tries again.
+// sweep removes the directories of processes that were killed, whose locks are free. If a directory
+// cannot be removed now, the next sweep tries again.
 func sweep(base string) {
 	entries, _ := os.ReadDir(base)
 	for _, entry := range entries {
@@ -127,8 +127,8 @@ func sweep(base string) {
 }
 
 // baseDirIn returns a directory of its own for each user, so that one user's sweep does not remove
-// another user's place. Other users can pass through every directory above it, as Postgres does not
-// run as root.
+// another user's place. Its mode lets other users pass through, because Postgres may run as another
+// user.
 func baseDirIn(parent string) (string, error) {
 	uid := os.Getuid()
 	base := filepath.Join(parent, "sendcode-parts-"+strconv.Itoa(uid))

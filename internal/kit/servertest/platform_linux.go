@@ -30,10 +30,10 @@ func mount(dir string, size int) error {
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// mayMount makes a process start in its own user and mount namespaces, with the same users, since
-// Postgres refuses root.
+// mayMount makes a process start in its own user and mount namespaces. Each user keeps their ID
+// there, because Postgres refuses to run as root.
 func mayMount() *syscall.SysProcAttr {
-	const capSysAdmin, all = 21, 1 << 16 // capabilities(7); the users of most systems
+	const capSysAdmin, all = 21, 1 << 16 // 21: see capabilities(7); 1<<16: the user IDs of most systems
 	users, groups := []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 		[]syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 	if root := os.Getuid() == 0; root {

@@ -114,7 +114,7 @@ func (s *PostgresServer) url(user, name string) string {
 
 // CreateDatabase makes a further empty database and returns its URL.
 func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err error) {
-	return s.createDatabase(ctx, "template0") // template0 never has connections, which copying requires
+	return s.createDatabase(ctx, "template0") // a template must have no connections, and template0 never has any
 }
 
 // NewDatabase makes another empty database on the same server and returns its URL. On a shared
@@ -168,9 +168,9 @@ func execute(ctx context.Context, url, sql string) error {
 	return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 }
 
-// args returns the server's arguments. Nothing is synced, since the machine will not lose power in
-// a test, and the kernel keeps what a killed process wrote. Shared memory is in the cluster's
-// directory, not in /dev/shm, so that a kill leaves nothing there.
+// args returns the server's arguments. By default nothing is synced, since the machine will not
+// lose power in a test, and the kernel keeps what a killed process wrote. Shared memory is in the
+// cluster's directory, not in /dev/shm, so that a kill leaves nothing there.
 func (s *PostgresServer) args(settings []string) []string {
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.place.port)}
 	for _, setting := range append([]string{
@@ -183,8 +183,8 @@ func (s *PostgresServer) args(settings []string) []string {
 	return args
 }
 
-// Script runs a shell script in a directory, with Postgres's programs in its PATH and these
-// variables in its environment.
+// Script runs a shell script in a directory, with Postgres's programs in its PATH and environ in
+// its environment.
 func (s *PostgresServer) Script(t testing.TB, dir, script string, environ ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Process is a child process that ends with this process on Linux. On other systems, only a Ctrl-C
-// in the terminal reaches both.
+// Process is a child process that ends with this process on Linux. On other systems they end
+// together only at a Ctrl-C in the terminal.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -21,8 +21,8 @@ type Process struct {
 }
 
 // Run starts cmd as a child process. On Linux, the child dies with this process, and has its own
-// process group, so that a Ctrl-C in the terminal ends the parent first. The caller must not read
-// cmd's fields afterwards.
+// process group, so that a Ctrl-C in the terminal ends the parent first. The caller must not use
+// cmd.ProcessState afterwards, because another goroutine sets it.
 func Run(cmd *exec.Cmd) (*Process, error) {
 	return startProcess(cmd, syscall.SIGKILL)
 }
@@ -70,8 +70,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// End ends the process with the signal sig. If the process is still there after patience, it ends
-// it with SIGKILL.
+// End sends sig to the process, and SIGKILL if the process has not ended after patience. It returns
+// when the process has ended.
 func (p *Process) End(sig os.Signal, patience time.Duration) {
 	_ = p.Signal(sig) // fails if the process has ended already
 	select {

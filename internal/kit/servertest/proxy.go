@@ -55,7 +55,7 @@ func (p ReverseProxy) With(old, new string) ReverseProxy {
 }
 
 // Proxy starts a reverse proxy in front of two replicas for one test, and closes it afterwards. It
-// uses the file in deploy, as operators copy it. It returns the base URL.
+// uses the file in deploy that operators copy, with the edits of p. It returns the base URL.
 func Proxy(t testing.TB, p ReverseProxy, deploy string, replicas [2]string) string {
 	t.Helper()
 	p.edits = append([][2]string{{"10.0.0.11:8080", replicas[0]}, {"10.0.0.12:8080", replicas[1]}}, p.edits...)

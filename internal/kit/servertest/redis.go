@@ -17,8 +17,7 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Patiently is the part of a client's URL that makes the client wait for a server on a busy
-// machine.
+// Patiently is the query of a client's URL with timeouts long enough for a busy machine.
 const Patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
 
 // RedisServer is a private redis-server.
@@ -57,7 +56,7 @@ func KeepRedis(ctx context.Context, dir string) (*RedisServer, error) {
 	return s, s.first(ctx)
 }
 
-// newRedis claims a place for a server.
+// newRedis returns a server that has its place, but is not started yet.
 func newRedis(args []string) (*RedisServer, error) {
 	program, err := locate.Redis.Find()
 	if err != nil {

@@ -20,8 +20,8 @@ type RedisCluster struct {
 
 const masters = 3
 
-// Cluster starts a private Redis Cluster for one test, as [StartRedisCluster]
-// does, and closes it afterwards.
+// Cluster starts a private Redis Cluster for one test, as [StartRedisCluster] does, and closes it
+// afterwards.
 func Cluster(t testing.TB, args ...string) *RedisCluster {
 	t.Helper()
 	c, err := StartRedisCluster(t.Context(), args...)

@@ -14,8 +14,7 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// SentinelServer is a private Redis Sentinel that watches one primary, by the
-// name main.
+// SentinelServer is a private Redis Sentinel that watches one primary under the name main.
 type SentinelServer struct {
 	*server
 	client *redis.SentinelClient
@@ -56,5 +55,5 @@ func (s *SentinelServer) Promoted(ctx context.Context, addr string) bool {
 	return err == nil
 }
 
-// URL returns redis+sentinel:// with the name and database 0.
+// URL returns redis+sentinel://127.0.0.1:port/main/0.
 func (s *SentinelServer) URL() string { return "redis+sentinel://" + s.Addr() + "/main/0" }

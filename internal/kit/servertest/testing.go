@@ -9,25 +9,25 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Chromium returns the path of a browser's program, with developer tools and all features.
+// Chromium returns the path of a complete Chromium, with windows and developer tools.
 func Chromium(t testing.TB) string { t.Helper(); return found(t, locate.Chromium) }
 
 // HeadlessShell returns the path of Chromium's headless shell, which needs less processor time.
 func HeadlessShell(t testing.TB) string { t.Helper(); return found(t, locate.HeadlessShell) }
 
-// Curl returns the path of the program.
+// Curl returns the path of curl.
 func Curl(t testing.TB) string { t.Helper(); return found(t, locate.Curl) }
 
-// Node returns the path of the program.
+// Node returns the path of Node.js.
 func Node(t testing.TB) string { t.Helper(); return found(t, locate.Node) }
 
-// Python returns the path of the program.
+// Python returns the path of python3.
 func Python(t testing.TB) string { t.Helper(); return found(t, locate.Python) }
 
 // Django returns the path of a Python that has Django.
 func Django(t testing.TB) string { t.Helper(); return found(t, locate.Django) }
 
-// Promtool returns the path of the program.
+// Promtool returns the path of Prometheus's promtool.
 func Promtool(t testing.TB) string { t.Helper(); return found(t, locate.Promtool) }
 
 func found(t testing.TB, part locate.Part) string {
@@ -47,8 +47,9 @@ func FreePort(t testing.TB) int {
 	return p.port
 }
 
-// need ends the test unless err is nil. If a program is not installed or a disk cannot be mounted,
-// the test is skipped. In CI it fails, since a skip would hide that nothing was tested.
+// need ends the test unless err is nil. If a program is not installed, a disk cannot be mounted, or
+// npm cannot install modules, the test is skipped. In CI it fails, since a skip would hide that
+// nothing was tested.
 func need(t testing.TB, err error) {
 	t.Helper()
 	var missing *locate.Missing

@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-// copyTree copies the contents of src into the existing directory dst, and makes the owner their
-// owner.
+// copyTree copies the contents of src into the existing directory dst, and gives them to o.
 func copyTree(src, dst string, o owner) error {
 	if err := os.CopyFS(dst, os.DirFS(src)); err != nil || o.credential == nil {
 		return err
