@@ -9,7 +9,7 @@ const (
 	ArrowDown = "\uE015"
 )
 
-// These keys of WebDriver have no character.
+// WebDriver has code points of its own for Enter and Tab.
 var namedKeys = map[rune]string{'\r': "\uE007", '\t': "\uE004"}
 
 // keyActions returns the actions that press a key for each rune.

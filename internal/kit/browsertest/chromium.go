@@ -18,9 +18,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// StartChromium starts a headless Chromium, which ends with the context. Its profile is in its own
-// directory, since child processes may still write there when the first process has ended. It loads
-// only the pages to which a test sends it. Features that only help with many pages are off.
+// StartChromium starts a headless Chromium, which ends with the context. Its options turn off
+// traffic of its own, such as updates, and features that help only with many pages.
 func StartChromium(ctx context.Context, program string, more ...chromedp.ExecAllocatorOption) (context.Context,
 	context.CancelFunc,
 ) {
@@ -99,9 +98,9 @@ func (c chromiumTab) keys(text string) error {
 
 func (c chromiumTab) show(look Look) error { return c.do(look.Apply()) }
 
-// picture returns a picture of the whole page. In a picture, Chromium shifts the parts of a
-// right-to-left page that are beyond the window. So for the picture of such a page, the window gets
-// the height of the page.
+// picture returns a picture of the whole page. In a full screenshot of a right-to-left page,
+// Chromium shifts the parts beyond the window. For such a page, picture gives the window the height
+// of the page for a while.
 func (c chromiumTab) picture() ([]byte, error) {
 	text, err := c.eval(`JSON.stringify({ rtl: getComputedStyle(document.documentElement).direction === 'rtl',
 		width: innerWidth, height: innerHeight, whole: document.documentElement.scrollHeight })`)
@@ -129,7 +128,7 @@ func (c chromiumTab) picture() ([]byte, error) {
 	return png, errors.Join(err, resize(is.Height))
 }
 
-// Apply sets the look of a tab of Chromium.
+// Apply returns the action that sets the look of a Chromium tab.
 func (l Look) Apply() chromedp.Action[chromedp.Void] {
 	scheme, motion := "light", "reduce"
 	if l.Dark {

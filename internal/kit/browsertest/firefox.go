@@ -20,14 +20,14 @@ type firefoxSession struct {
 	last       int // ID of the last command
 }
 
-// object is a JSON object.
 type object = map[string]any
 
 // firefoxSettings are the settings with which a Firefox is started, because BiDi has no command for
 // them that every Firefox in Debian understands.
 type firefoxSettings struct{ dark, noCookies bool }
 
-// Firefox starts a Firefox for the first tab of each colour scheme, with and without cookies.
+// Firefox returns a browser that runs as up to four Firefoxes: one for each colour scheme, with
+// cookies and without. Each starts when its first tab is opened.
 func Firefox(t testing.TB) Browser {
 	t.Helper()
 	start := servertest.Firefox(t)

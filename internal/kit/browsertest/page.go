@@ -11,7 +11,8 @@ import (
 )
 
 // Page is a tab as a person uses it. Until, Shows, Fill and Leads wait, and try again while the
-// browser is leaving the page. Each step ends the test if it fails.
+// browser is leaving the page. A step that fails ends the test, except Fits, which lets the test go
+// on.
 type Page struct {
 	testing.TB
 	*Tab
@@ -32,7 +33,7 @@ func NewPage(t testing.TB, tab *Tab, address, root string) *Page {
 // Go goes to an address.
 func (p *Page) Go(address string) { p.Helper(); servertest.OK(p, p.Navigate(address)) }
 
-// Element returns an expression for the element that a selector names.
+// Element returns an expression for the first element that a CSS selector matches.
 func (p *Page) Element(selector string) string {
 	return fmt.Sprintf("%s?.querySelector(%q)", p.Root, selector)
 }
@@ -60,7 +61,7 @@ func (p *Page) Until(expression string) {
 	})
 }
 
-// Shows waits until an element is visible whose text has all of the words.
+// Shows waits until the element is visible and its text contains each of the words.
 func (p *Page) Shows(selector string, words ...string) {
 	p.Helper()
 	e := p.Element(selector)
@@ -96,7 +97,8 @@ func (p *Page) Fits(name string) {
 	}
 }
 
-// Shot writes a picture of the page into the folder that SENDCODE_TEST_SCREENSHOTS names.
+// Shot writes a picture of the page into the folder that SENDCODE_TEST_SCREENSHOTS names. If the
+// variable is not set, Shot does nothing.
 func (p *Page) Shot(name string) {
 	p.Helper()
 	if dir := os.Getenv("SENDCODE_TEST_SCREENSHOTS"); dir != "" {

@@ -15,7 +15,7 @@ import (
 
 var errColours = errors.New("the colours of WebKit are fixed when the tab is opened")
 
-// webkitTab implements driver by a session of WebDriver (https://www.w3.org/TR/webdriver2/).
+// webkitTab implements driver with a session of WebDriver (https://www.w3.org/TR/webdriver2/).
 type webkitTab struct {
 	session string // URL of the session
 	look    Look
@@ -42,7 +42,8 @@ func WebKit(all testing.TB) Browser {
 		var session struct{ SessionID string }
 		w := &webkitTab{base + "/session", look}
 		// Once in a few hundred starts, a driver opens no session and gives no answer. A new driver
-		// works. It serves all later tabs, so it ends with the browser, not with this tab's test.
+		// works. The new one serves all later tabs, so it ends with the browser's test, not with
+		// this tab's.
 		err := w.callWithin(servertest.Patience/5, http.MethodPost, "", capabilities, &session)
 		if errors.Is(err, context.DeadlineExceeded) {
 			base = servertest.WebKit(all)
@@ -58,7 +59,7 @@ func WebKit(all testing.TB) Browser {
 	}}
 }
 
-// call makes the browser carry out a command.
+// call sends a command to the driver. command is a path below w.session.
 func (w *webkitTab) call(method, command string, params object, result any) error {
 	return w.callWithin(servertest.Patience, method, command, params, result)
 }
@@ -117,7 +118,8 @@ func (w *webkitTab) keys(text string) error {
 const sizeOncePainted = `new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() =>
 	go(JSON.stringify({ width: innerWidth, height: innerHeight })))))`
 
-// show sets the size of the window, which is higher than the page by the height of its bar.
+// show sets the size of the window twice, because only the first time shows how high the window's
+// bar is.
 func (w *webkitTab) show(look Look) error {
 	if look.Dark != w.look.Dark {
 		return errColours
