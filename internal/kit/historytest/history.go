@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// Kind is the kind of a request.
+// Kind says what a request may change.
 type Kind string
 
-// These are kinds of requests.
 const (
 	Send  Kind = "send"  // POST /v1/verifications
 	Check Kind = "check" // POST /v1/verifications/{id}/check
@@ -35,7 +34,7 @@ type Rule struct {
 	Until time.Time
 }
 
-// oldest returns the earliest instant whose events the rule still counts at the later instant, at.
+// oldest returns the earliest instant whose events the rule still counts at the instant at.
 func (r Rule) oldest(at time.Time) (since time.Time) {
 	since = at.Add(-r.Window)
 	if at.Before(r.Until) {
@@ -134,9 +133,9 @@ type History struct {
 
 // Violation is a promise that was broken.
 type Violation struct {
-	Promise string // one of the constants
+	Promise string // OverPolicy or one of the constants after it
 	Detail  string
-	At      time.Time // when the answer with the untrue wait or figure came; zero for other violations
+	At      time.Time // when the answer came whose wait, figure or header is wrong; zero for other violations
 }
 
 // Allowance is a result that would break a promise, and the sentence of docs/PROMISES.md that
@@ -215,7 +214,8 @@ type told struct {
 	RetryAfter       int `json:"retry_after"` // s
 }
 
-// wait returns the bounds of the wait in a refusal, since its seconds are rounded up.
+// wait returns the bounds of the wait in a refusal, because the service rounds the wait up to
+// milliseconds or seconds.
 func (a answer) wait() (least, most time.Duration) {
 	if a.RetryAfterMS > 0 {
 		most = time.Duration(a.RetryAfterMS) * time.Millisecond
@@ -292,7 +292,7 @@ func Judge(h History) (found []Violation, judged map[string]int, allowed []Allow
 	return j.found, j.judged, j.allowed
 }
 
-// read reads the answers.
+// read parses the answers, and fills j.requests and j.of.
 func (j *judge) read() {
 	for _, r := range j.Requests {
 		q := request{Request: r}

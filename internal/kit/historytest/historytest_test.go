@@ -16,7 +16,7 @@ import (
 type historyRun struct {
 	history.History
 	start time.Time
-	sent  []time.Duration // times of the sends that count
+	sent  []time.Duration // times after start of the sends that count
 }
 
 func newRun() *historyRun {
@@ -134,7 +134,7 @@ func unanswered(written time.Duration) *historyRun {
 }
 
 // lostPlace adds a send that the database did not take and whose process dies, an answer that does
-// not count this send, and a refusal after that answer. The refusal has the wait more.
+// not count this send, and a refusal after that answer. more is the wait of the refusal.
 func lostPlace(r *historyRun, more time.Duration) {
 	r.Limiter, r.Crashes = true, []time.Time{r.start.Add(2*time.Hour + time.Second)}
 	r.add(history.Send, 2*time.Hour, 503, "{}")
@@ -263,7 +263,7 @@ func TestJudgePeriods(t *testing.T) {
 		history.OverPolicy: func(r *historyRun) { r.send(3, 100*time.Second) },
 		history.Costs: func(r *historyRun) {
 			r.Requests, r.Messages = r.Requests[:2], r.Messages[:1]
-			r.Rules[0].Until = r.start.Add(2 * end) // the service counts to this instant
+			r.Rules[0].Until = r.start.Add(2 * end) // the answer counts as if the period ended only here
 			r.look(end + time.Second)
 			r.Rules[0].Until = r.start.Add(end)
 		},

@@ -290,8 +290,8 @@ func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool
 	})
 }
 
-// oldest returns the earliest instant whose events some rule still counts at the later instant, at.
-// A crash between the gates may cost a place for that long. Of the calendar rules, oldest considers
+// oldest returns the earliest instant whose events some rule still counts at the instant at. A
+// crash between the gates may cost a place for that long. Of the calendar rules, oldest considers
 // only the named rule: otherwise a crash would excuse the figures of every rule until the month
 // ends.
 func (j *judge) oldest(rule string, at time.Time) (since time.Time) {
