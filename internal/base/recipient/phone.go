@@ -66,10 +66,10 @@ func parsePhone(raw, country string) (recipientData, error) {
 	}, nil
 }
 
-// NormalizePhonePrefix returns the form in which a number, or a prefix of numbers, is counted. The
-// form of a number begins with the form of its prefix. In Argentina, a phone's number works with
-// and without the 9 of mobile numbers, so the 9 is added. Mexico gave up the 1 after its country
-// code in 2019, so the 1 is removed, as in Parse.
+// NormalizePhonePrefix returns the form in which a number, or a prefix of numbers, is counted. If a
+// number begins with a prefix, its form begins with the prefix's form. In Argentina, a phone's
+// number works with and without the 9 of mobile numbers, so the 9 is added. Mexico gave up the 1
+// after its country code in 2019, so the 1 is removed, as in Parse.
 func NormalizePhonePrefix(prefix string) string {
 	if rest, ok := strings.CutPrefix(prefix, "+54"); ok && rest != "" && rest[0] != '9' {
 		return "+549" + rest
@@ -96,7 +96,7 @@ func parseNumber(digits string, hasPlus bool, country string) (*phonenumbers.Pho
 		return nil, errNoCountryCode
 	}
 	number, err := checkAssigned(phonenumbers.Parse(digits, country))
-	// 00 is the international prefix of most countries, and understood in all
+	// 00 is the international prefix of most countries, and is accepted for any country.
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return parseInternational(rest)
 	}
@@ -121,8 +121,8 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 }
 
 // fictionPrefixes are the prefixes, with their country, of numbers that a regulator keeps free for
-// films and tests. The plan doesn't assign these numbers. It does assign other countries' numbers
-// of this kind. Sources: Ofcom, "Telephone numbers for use in TV and radio drama programmes";
+// films and tests. The library's numbering plan doesn't assign these numbers, but it assigns those
+// of other countries. Sources: Ofcom, "Telephone numbers for use in TV and radio drama programmes";
 // ARCEP, national numbering plan (decision 2018-0881), section 2.5.12.
 var fictionPrefixes = []struct {
 	prefix  string // of numbers in E.164

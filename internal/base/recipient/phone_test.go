@@ -83,8 +83,8 @@ func TestParsePhoneRefuses(t *testing.T) {
 	})
 }
 
-// The test checks the prefix, the kind and the mask of a number. VisiblePrefix may have only the
-// digits that the mask shows before the hidden ones.
+// A number has the right prefix, kind and mask. VisiblePrefix has exactly the digits that the mask
+// shows before the hidden ones.
 func TestParsePhoneAttributes(t *testing.T) {
 	for raw, want := range map[string]struct {
 		prefix, begins string
@@ -234,7 +234,7 @@ func TestPlansAreOfEveryCountry(t *testing.T) {
 		countries["ES"].Trunk != "" {
 		t.Errorf("%q %q %q", codes["1"].Main, codes["7"].Main, codes["44"].Main)
 	}
-	for code, want := range map[string][3]string{ // as dialled: national, within the country, abroad
+	for code, want := range map[string][3]string{ // National, Short and Abroad
 		"1": {"", "(###) ###-####", "###-###-####"}, "7": {"# (###) ###-##-##", "### ###-##-##", "### ###-##-##"},
 		"81": {"###-####-####", "##-####-####", "##-####-####"},
 		"33": {"## ## ## ## ##", "# ## ## ## ##", "# ## ## ## ##"},

@@ -1,10 +1,10 @@
 // Package recipient parses mail addresses and phone numbers, once, at the start of a request.
 //
 // A Recipient is always valid, can't inject text into a mail header or an SMTP command, and is
-// always printed in masked form. Quota and database use its Hash; the address serves only to
-// encrypt it and to send to it. The package imports nothing of this module. email.go, with
-// domain.go, and phone.go parse; hash.go says which spellings are one mailbox; suggest.go corrects
-// typos; plan.go is for pages; read.go helps to find recipients in other texts.
+// always printed in masked form. Quota and database use its Hash; the address itself is only
+// encrypted and sent to. The package imports nothing of this module. email.go, with domain.go, and
+// phone.go parse; hash.go says which spellings are one mailbox; suggest.go corrects typos; plan.go
+// is for pages; read.go helps to find recipients in other texts.
 package recipient
 
 import (

@@ -24,13 +24,13 @@ var wellKnownDomains = []string{
 // corrected nor suggested.
 var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
-// longDomainLength is the length of a well-known domain from which it is suggested even if two
-// edits lead to it. "outlook.com" is long enough. "gmail.com" isn't, because too many real domains
-// are two edits away.
+// A well-known domain of at least longDomainLength characters is suggested even if the typed one is
+// two edits away. "outlook.com" is long enough. "gmail.com" isn't, because too many real domains
+// are two edits away from it.
 const longDomainLength = 10
 
-// shortNameLength is the length of a domain's name up to which only the part after the name is
-// corrected: "live" is one typing error away from many real names, such as "line".
+// If the name of a well-known domain has at most shortNameLength characters, only the part after
+// the name is corrected: "live" is one typing error away from many real names, such as "line".
 const shortNameLength = 4
 
 // SuggestDomain returns a correction if the domain of an address, or a mere domain, looks like a
@@ -53,8 +53,8 @@ func SuggestDomain(address string) (string, bool) {
 	return address[:at] + best, true
 }
 
-// isPlausibleTypo reports whether a typed domain at distance d is more likely a typo than a real
-// one.
+// isPlausibleTypo reports whether a typed domain is more likely a typo of known than a domain of
+// its own. d is the EditDistance of the two.
 func isPlausibleTypo(typed, known string, d int) bool {
 	name, _, dotted := strings.Cut(typed, ".")
 	knownName, _, _ := strings.Cut(known, ".")

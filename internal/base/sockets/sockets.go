@@ -5,7 +5,7 @@ package sockets
 type State int
 
 const (
-	NothingKnown State = iota // nothing waits, or the system cannot tell
+	NothingKnown State = iota // no unread bytes, or the system can't tell
 	UnreadBytes               // bytes that are not read yet
 	Ended                     // the end of the stream, or an error
 )

@@ -42,8 +42,8 @@ func AtTime(name string, t time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}}}
 }
 
-// AtDay substitutes a time that is days away from now. A page shows its day, and the exact time if
-// a reader asks for it.
+// AtDay substitutes a time that a page shows as [Words.NearDay] does. A reader can ask for the
+// exact time.
 func AtDay(name string, t, now time.Time) Substitution {
 	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}, now: now}}
 }
