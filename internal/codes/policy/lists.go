@@ -75,8 +75,7 @@ func (n ServedNumbers) ServedCountries() []string {
 	return n.Countries
 }
 
-// These are the reasons why no code is sent to a recipient. A request for such a recipient is
-// refused before any rule is evaluated.
+// These are the reasons in the errors of Set.ValidateRecipient.
 const (
 	ReasonCountryNotServed = "country_not_served"
 	ReasonVoIP             = "voip"

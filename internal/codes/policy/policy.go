@@ -87,7 +87,7 @@ func (s Set) Purpose(name string) (Purpose, bool) {
 	return p, ok
 }
 
-// App is how messages present an app, and who can reach it.
+// App says how messages present an app, and who can reach it.
 type App struct {
 	Title       string // in messages; empty: the app's own name
 	Sender      string // From of its mails, "Name <addr>"; empty: the service's
@@ -99,7 +99,7 @@ type App struct {
 	ReachedByStrangers bool // the app has a public key, or a page on an address that is not loopback
 }
 
-// subscriptions are types of events, by app.
+// subscriptions has the types of events that each app's webhook gets, by app.
 type subscriptions map[string][]string
 
 func (s subscriptions) To(event string) (apps []string) {

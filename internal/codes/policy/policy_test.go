@@ -101,8 +101,8 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 	}
 }
 
-// In a rule on failures, unknown browsers have half of the places, rounded down, and at least one.
-// All other callers have all places.
+// In a rule on failures, strangers have half of the places, rounded down, and at least one. The
+// other classes have all places.
 func TestRulesForGivesStrangersHalfOfFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
 		p := policy.Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: policy.FailuresScope, Limit: limit}}}}

@@ -36,7 +36,7 @@ func IsRecorded(scope quota.Scope) bool {
 	return scope == FailuresScope || scope == BackoffScope || scope == FailedChecksScope
 }
 
-// UnnamedScope counts an app's strangers for whom the back end named no client_ip.
+// UnnamedScope counts an app's sends for strangers if the back end named no client_ip.
 const UnnamedScope quota.Scope = "unnamed"
 
 // UnnamedRule treats the strangers of UnnamedScope as one network. Without it, one person could use
@@ -55,7 +55,6 @@ const BreakerName = "breaker"
 const CarrierName = "carrier"
 
 // LockoutName is the name of the rule under which a refusal after too many wrong codes is recorded.
-// Each class of callers has its own lockout.
 const LockoutName = "checks"
 
 // These are the rules of a lockout, which package rowrules decides. LockoutRule counts failed
@@ -165,7 +164,8 @@ func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 // request may use in scopes that count the sends of many recipients.
 type Pass int
 
-// Limits count the sends with and without a pass together.
+// Sends with and without a pass have one count. A request is refused if that count has reached the
+// limit for its pass.
 const (
 	NoPass   Pass = iota // half of the places, rounded up
 	WorkPass             // three quarters, rounded up: for a proof of work while the configured vendor answers
