@@ -295,7 +295,7 @@ func withoutComments(field string) string {
 }
 
 // returnedMailFields have the Message-ID in the service's mails. Some servers replace the
-// Message-ID of a mail, but they keep the last two fields.
+// Message-Id of a mail, but keep References and X-Entity-Ref-Id.
 var returnedMailFields = []string{"Message-Id", "References", "X-Entity-Ref-Id"}
 
 var messageIDPattern = regexp.MustCompile(`([A-Za-z0-9.-]{1,72})@`)

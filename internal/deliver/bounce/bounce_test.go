@@ -36,8 +36,8 @@ Your code is 123456.
 --b1--
 `
 
-// An odd line does not hide the lines after it. The line may have a comment, which RFC 3464 section
-// 2.1.1 allows in any field, it may be no field, or it may be missing.
+// The report is the same if fields have comments, which RFC 3464 section 2.1.1 allows in any field,
+// if lines are no fields, or if a field is missing that another part of the mail replaces.
 func TestReadSkipsOddLines(t *testing.T) {
 	want := Read([]byte(plain))
 	if len(want.Recipients) != 1 || want.Recipients[0].Status != "5.1.1" || len(want.MessageIDs) != 1 {

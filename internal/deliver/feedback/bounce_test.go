@@ -372,8 +372,8 @@ func TestBounceMailsThatDoNotCount(t *testing.T) {
 	})
 }
 
-// Even if a mail names many recipients, few of them are compared with the row's, since each
-// comparison reads the database.
+// If a mail names thousands of recipients, bounce.Read returns at most 20, since each one costs a
+// read of the database.
 func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
 	many := strings.Repeat("ana@example.com,", 3000)
 	blocks := strings.Repeat("Final-Recipient: rfc822; ana@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n", 600)

@@ -33,7 +33,7 @@ const (
 	delayed EventMeaning = "delayed" // the server keeps trying; only bounce mails say so
 )
 
-// Event is an event of a mail provider.
+// Event is what a mail provider, or a bounce mail, reports about a mail.
 type Event struct {
 	Type    string // the provider's name of the type; its parts are joined by dots
 	Meaning EventMeaning
@@ -82,7 +82,8 @@ type EventFormat struct {
 	Detail []JSONPath `yaml:"detail,omitempty"`
 }
 
-// errMalformed means that a body is too large, or neither a JSON object nor a list of objects.
+// errMalformed means that a body is too large, has too many events, or is neither a JSON object nor
+// a list of objects.
 var errMalformed = errors.New("feedback: the body cannot be read")
 
 // These are bounds of one request.

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Parse returns the events in a body, which is one event or a list, in their order. It fails if the
-// body is too large, or neither a JSON object nor a list of objects.
+// Parse returns the events in a body, which is one event or a list, in their order. Error:
+// errMalformed.
 func (s Source) Parse(body []byte) ([]Event, error) {
 	value, err := decodeJSON(body)
 	if err != nil {

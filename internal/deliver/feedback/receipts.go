@@ -63,7 +63,7 @@ const (
 //
 // If a message is lost while the send still has the status Sending, it isn't known yet which
 // carrier will accept the message. So Record returns fault.Unavailable, and this carrier must
-// repeat the receipt or be polled later. Other errors: the database's; fault.Unavailable.
+// repeat the receipt or be polled later. Other errors: the database's.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
@@ -155,7 +155,7 @@ var errNoStatusQuery = errors.New("reports: the send needs no receipt any more, 
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
 	story, err := r.Store.SendDetails(ctx, a.Send)
-	ended := []store.Status{store.Delivered, store.Undelivered, store.Failed} // after Undelivered, a report may still say Delivered
+	ended := []store.Status{store.Delivered, store.Undelivered, store.Failed} // Undelivered can become Delivered, but not by a poll
 	switch {
 	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || slices.Contains(ended, story.Send.Status)):
 		return sms.StatusQuery{}, errNoStatusQuery

@@ -42,8 +42,8 @@ func TestWriteTrackerCountsTheRequestAlone(t *testing.T) {
 	}
 }
 
-// provider is a provider whose connections end as the test says. It counts the requests that it
-// reads.
+// provider is a server that counts its connections and the requests that it has read. It can abort
+// a connection in place of an answer.
 type provider struct {
 	*httptest.Server
 	opened, read atomic.Int32

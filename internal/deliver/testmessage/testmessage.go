@@ -19,7 +19,7 @@ import (
 	"sendcode/internal/deliver/sms"
 )
 
-// These are texts of a test message.
+// These values stand in a test message.
 const (
 	Code    = "000000"
 	Details = "a test of sendcode, the code opens nothing"
@@ -102,7 +102,7 @@ func ParseRecipient(typed string) (recipient.Recipient, error) {
 }
 
 // Send sends a test message. It fails if the message can't be rendered, or if text messages are not
-// configured. If the servers or carriers are set aside or refuse the message, the result says so.
+// configured. If the servers or carriers are suspended or refuse the message, the result says so.
 func (s Sender) Send(ctx context.Context, r Request) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

@@ -33,8 +33,9 @@ var someEvent = store.AppEvent{
 	To: "a•••@example.com", Reference: "order 7",
 }
 
-// names returns a resolver. The first lookup of a name returns the addresses in the first text,
-// which are separated by spaces, and so on. Later lookups all return those in the last text.
+// names returns a resolver. Each of its lookups returns the next element of addresses, which has
+// IPv4 addresses with spaces between them. After the last element, the lookups return that one
+// again.
 func names(addresses ...string) *net.Resolver {
 	var asked atomic.Int32
 	answer := func(conn net.Conn) {

@@ -237,8 +237,8 @@ func TestChangeSettings(t *testing.T) {
 	})
 }
 
-// forgetful is a database of which only ForgetAppEvents is called. Each step deletes n old events
-// and gives up as many others as its limit still allows.
+// forgetful is a database of which only ForgetAppEvents is called. The nth call deletes steps[n]
+// events, and gives up SweepLimit-steps[n] others.
 type forgetful struct {
 	webhook.Database
 	steps []int

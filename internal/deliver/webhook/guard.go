@@ -24,7 +24,7 @@ var errAddressForbidden = errors.New("webhook: the address is not allowed")
 
 // nonPublicNetworks lists the networks that are not public: those of RFC 6890 and of the two
 // registries that it created (https://www.iana.org/assignments/iana-ipv4-special-registry and
-// iana-ipv6-special-registry). It also lists multicast networks.
+// iana-ipv6-special-registry), and multicast. It has no IPv6 networks outside of routedIPv6.
 var nonPublicNetworks = mustParsePrefixes(
 	"0.0.0.0/8",       // this host
 	"10.0.0.0/8",      // private

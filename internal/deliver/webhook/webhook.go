@@ -94,8 +94,8 @@ const (
 	// age at which an event that is still pending is given up, for example because its app has no
 	// endpoint. An event whose attempts fail is given up earlier, after retryFor.
 	keepEventsFor = 7 * 24 * time.Hour
-	// sweepInterval is the time between two deletions of old events. sweepLimit is the largest
-	// number of events that one call of the database deletes.
+	// sweepInterval is the time between two deletions of old events. sweepLimit is how many events
+	// one call of the database deletes at most, and how many it gives up.
 	sweepInterval = 10 * time.Minute
 	sweepLimit    = 1000
 	// maxStopWait is how long a stop waits for attempts under way.

@@ -38,7 +38,7 @@ const (
 
 const issuerAddress = "http://crt.example/issuer.cer"
 
-// Amazon imitates SNS. Set the exported fields before the first message.
+// Amazon imitates SNS. Change the exported fields only while no request is under way.
 type Amazon struct {
 	testing.TB
 	Roots  *x509.CertPool
@@ -136,7 +136,7 @@ func issue(t testing.TB, template x509.Certificate, parent *x509.Certificate, pu
 // Subscriber returns the topic as a new process has it, with no certificate in its cache.
 func (a *Amazon) Subscriber() *sns.Topic { return sns.NewTopic(Topic, &a.client, a.Roots) }
 
-// Certificate is SNS's certificate in PEM.
+// Certificate returns a certificate by the template Leaf for Key, in PEM.
 func (a *Amazon) Certificate() []byte {
 	cert := issue(a.TB, a.Leaf, a.issuer, a.Key.Public(), a.issuerKey)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
@@ -198,7 +198,8 @@ func Confirmation(kind, token string, at time.Time) map[string]string {
 	return m
 }
 
-// Sign returns the body of a message, signed by m's SignatureVersion.
+// Sign signs a message by the version in its SignatureVersion, adds the signature to m, and returns
+// the body.
 func (a *Amazon) Sign(m map[string]string) []byte {
 	a.Helper()
 	var text strings.Builder
