@@ -6,7 +6,7 @@ package templates
 
 import "embed"
 
-// FS holds mail/… and sms/… as they lie in this directory.
+// FS has the files mail/… and sms/… of this directory.
 //
 //go:embed mail sms
 var FS embed.FS

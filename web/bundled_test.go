@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the bundled files anew")
 
-// The served files equal the bundle of the modules and style sheets. widget/texts.json names the
-// texts that each module of the widget uses.
+// Each file in bundled/ is what pagetest.Bundle makes of the module or style sheet with the same
+// name. widget/texts.json names the texts that each module of the widget uses.
 func TestBundled(t *testing.T) {
 	files := map[string][]byte{}
 	named := map[string][]string{}

@@ -110,7 +110,7 @@ func (u uncopied) ReadFrom(r io.Reader) (int64, error) {
 			return int64(n), err
 		}
 	}
-	return io.Copy(u.ResponseWriter, r) // several ranges
+	return io.Copy(u.ResponseWriter, r) // for several ranges, r reads from a pipe
 }
 
 // encodingFor returns the best encoding that an Accept-Encoding header accepts.

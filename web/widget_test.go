@@ -32,8 +32,8 @@ func TestTheWidgetsPreflight(t *testing.T) {
 	}
 }
 
-// most is the greatest size of the widget, which is the module of the first card, in one language
-// and in the encoding that browsers ask for, in bytes. No other test bounds this size.
+// most bounds the module of the widget's first card, in one language and compressed with brotli, in
+// bytes. No other test bounds it.
 const most = 10_240
 
 func TestTheWidgetIsSmall(t *testing.T) {
