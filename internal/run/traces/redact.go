@@ -11,10 +11,10 @@ import (
 	"sendcode/internal/base/panics"
 )
 
-// redactingExporter exports spans without data that may contain an address, a code or an ID that
-// gives access. It exports only the attributes in exportedKeys, since each release of other
-// libraries may add attributes. It drops everything else: URLs, statements and their parameters,
-// Redis keys, events, links, error texts, and the caller's tracestate.
+// redactingExporter exports spans without data that can contain an address, a code or an ID that
+// gives access. Of the attributes it exports only those in exportedKeys, because a new release of a
+// library can add others, such as URLs and statements. It also drops events, links, error texts and
+// the caller's tracestate.
 type redactingExporter struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.
@@ -43,9 +43,9 @@ const (
 	serverAddressKey = attribute.Key("server.address")
 )
 
-// exportedKeys are the keys of the exported attributes. Of the exported values, a caller can choose
-// only the request ID. The service exports this ID only if it is valid (logs.IsRequestID), and also
-// logs it.
+// exportedKeys are the keys of the attributes that are exported. Only the request ID among their
+// values can be text of the caller's choice. It is exported only if it is valid (logs.IsRequestID),
+// and the log has it, too.
 var exportedKeys = map[attribute.Key]bool{
 	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true,
 	reasonKey: true,
@@ -71,8 +71,8 @@ func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 
 // Name implements sdktrace.ReadOnlySpan. The name of a request's span is the method and the
 // template of the route. Any other span is named by this program or by the libraries for Redis and
-// Postgres, for example after a command. If such a name contains unexpected characters, Name
-// returns the span's kind instead.
+// Postgres, for example after a command. If such a name has anything but letters, spaces,
+// underscores and dots, Name returns the span's kind instead.
 func (s redactedSpan) Name() string {
 	if s.SpanKind() == trace.SpanKindServer {
 		var name [2]string

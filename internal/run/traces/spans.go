@@ -29,8 +29,8 @@ func (t *Traces) Handler(h http.Handler) http.Handler {
 		}))
 }
 
-// AnnotateRequest adds three attributes to the request's span: the template of the route, the
-// request ID and the name of the calling app. It does not add empty attributes.
+// AnnotateRequest adds the template of the route, the request ID and the name of the calling app to
+// the request's span. It leaves out those that are empty.
 func AnnotateRequest(ctx context.Context, template, id, app string) {
 	span := trace.SpanFromContext(ctx)
 	for _, a := range []attribute.KeyValue{routeKey.String(template), requestIDKey.String(id), appKey.String(app)} {
@@ -40,7 +40,7 @@ func AnnotateRequest(ctx context.Context, template, id, app string) {
 	}
 }
 
-// traceparentOnly ignores the header tracestate, which may hold any text of a caller.
+// traceparentOnly ignores the header tracestate, in which a caller can send any text.
 type traceparentOnly struct{ propagation.TraceContext }
 
 // Extract implements propagation.TextMapPropagator.
@@ -52,23 +52,22 @@ func (t traceparentOnly) Extract(ctx context.Context, from propagation.TextMapCa
 	return ctx
 }
 
-// TraceRedis adds tracing to the client. If a round trip belongs to a trace, the client adds a span
-// for the round trip.
+// TraceRedis makes the client add a span for each round trip that belongs to a trace.
 func (t *Traces) TraceRedis(client redis.UniversalClient) error {
 	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childSpansOnly{t.provider}),
 		redisotel.WithDBStatement(false))
 }
 
-// PostgresTracer returns a tracer for connections. If a round trip belongs to a trace, the tracer
-// adds a span for the round trip. It also adds a span for each statement in the round trip.
+// PostgresTracer returns a tracer that adds a span for each round trip that belongs to a trace, and
+// one for each statement of a batch.
 func (t *Traces) PostgresTracer() pgx.QueryTracer {
 	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider),
 		otelpgx.WithMeterProvider(noMetrics.NewMeterProvider()),
 		otelpgx.WithDisableSQLStatementInAttributes())
 }
 
-// childSpansOnly adds spans to existing traces but begins none. Otherwise each round trip of a
-// health probe would begin a trace of its own.
+// childSpansOnly adds spans to existing traces but begins none. Otherwise each round trip of a job
+// or of a health probe would begin a trace of its own.
 type childSpansOnly struct{ trace.TracerProvider }
 
 // Tracer implements trace.TracerProvider.
@@ -100,9 +99,8 @@ func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	return ctx
 }
 
-// EndCall ends the span in the context that BeginCall returned. It calls the function in the
-// parameter name, and gives the span the resulting name. If there is no span, EndCall does not call
-// the function.
+// EndCall ends the span in the context that BeginCall returned, and gives it the name that name
+// returns. If there is no span, it does not call name.
 func (t *Traces) EndCall(ctx context.Context, name func() string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetName(name())
@@ -125,10 +123,9 @@ func (t *Traces) EndAttempt(ctx context.Context, s store.Status, why string) {
 	endSpan(ctx, string(s), why, s == store.Failed || s == store.Unknown)
 }
 
-// RecordProviderAttempt adds a span to the trace of an attempt. The span covers the transfer of the
-// message to a mail server or carrier. Call RecordProviderAttempt after the transfer. The parameter
-// to is host:port or the carrier's name. The parameter class is "accepted" or the class of the
-// failure.
+// RecordProviderAttempt adds a span for the transfer of a message to a mail server or carrier,
+// which has just ended, to the trace of the attempt. to is host:port or the carrier's name. class
+// is the label class of the metric sendcode_delivery_attempt_seconds.
 func (t *Traces) RecordProviderAttempt(ctx context.Context, to, class string, failed bool, took time.Duration) {
 	now := time.Now()
 	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient),
@@ -149,8 +146,8 @@ func (t *Traces) BeginWebhookAttempt(ctx context.Context, e store.AppEvent) cont
 	return ctx
 }
 
-// EndWebhookAttempt ends the trace that BeginWebhookAttempt began. The parameter answer is the
-// webhook's HTTP status, or the kind of failure.
+// EndWebhookAttempt ends the trace that BeginWebhookAttempt began. answer is the webhook's HTTP
+// status, or the kind of failure.
 func (t *Traces) EndWebhookAttempt(ctx context.Context, answer string, failed bool) {
 	endSpan(ctx, answer, "", failed)
 }

@@ -1,8 +1,7 @@
-// Package traces makes OpenTelemetry spans and exports them by OTLP over HTTP. It does so if the
-// standard environment variables name an exporter or its endpoint (OpenTelemetry Specification,
-// "Environment Variable Specification" and "OTLP Exporter Configuration"). The libraries that
-// record spans put more data of a request into them than may leave this process. So the package
-// exports only the data that redact.go lists.
+// Package traces makes OpenTelemetry spans and exports them by OTLP over HTTP, if the standard
+// environment variables name an exporter or its endpoint (OpenTelemetry Specification, "Environment
+// Variable Specification" and "OTLP Exporter Configuration"). The libraries that record spans add
+// data of requests that must not leave this process. redact.go lists what is exported.
 package traces
 
 import (
@@ -30,9 +29,9 @@ type Traces struct {
 }
 
 // Open returns the traces that the environment variables request, or nil if they request none. If a
-// variable cannot be used, Open logs the problem without the variable's value. Then the feature of
-// the variable is off or has its default. The function failed is called with the error of each
-// failed export.
+// variable can't be used, Open logs the problem without the variable's value, and either returns
+// nil or uses the variable's default. The libraries report later errors, such as failed exports, to
+// failed.
 func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
 	on, problem := exporterConfigured(os.Getenv)
 	if problem != "" {
@@ -67,11 +66,11 @@ func newTraces(ctx context.Context, out sdktrace.SpanExporter, version string) *
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
 // exporterConfigured reports whether the variables name an exporter that this program has, or the
-// endpoint of one. If a variable cannot be used, the result problem names the variable. The result
-// problem does not contain the variable's value, which may contain a password.
+// endpoint of one. If a variable can't be used, problem has its name, but not its value, which may
+// contain a password.
 func exporterConfigured(getenv func(string) string) (on bool, problem string) {
-	// first returns the variable for traces. If that variable is empty, first returns the variable
-	// for all signals.
+	// first returns the name and value of the variable for traces or, if that is empty, of the
+	// variable for all signals.
 	first := func(what string) (name, value string) {
 		for _, name = range []string{"OTEL_EXPORTER_OTLP_TRACES_" + what, "OTEL_EXPORTER_OTLP_" + what} {
 			value = getenv(name)
@@ -102,8 +101,7 @@ func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 // attribute may contain a secret from an environment variable.
 type redactedLog struct{ slog.Handler }
 
-// Enabled implements slog.Handler. The libraries log warnings one level below
-// slog.LevelInfo.
+// Enabled implements slog.Handler. The libraries log warnings one level below slog.LevelInfo.
 func (r redactedLog) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo-1 && r.Handler.Enabled(ctx, slog.LevelInfo)
 }

@@ -24,12 +24,12 @@ import (
 	"sendcode/internal/store"
 )
 
-// kept keeps the exported spans after the provider has ended.
+// kept ignores Shutdown, which would delete the exported spans.
 type kept struct{ *tracetest.InMemoryExporter }
 
 func (kept) Shutdown(context.Context) error { return nil }
 
-// exporting returns traces, and a function that ends them and returns the exported spans.
+// exporting returns traces, and a function that closes them and returns the exported spans.
 func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	t.Helper()
 	out := kept{tracetest.NewInMemoryExporter()}
@@ -41,8 +41,8 @@ func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	}
 }
 
-// No span contains a canary, even if the libraries of Redis and Postgres are set to record more
-// than the service lets them.
+// No exported span contains the canary, which is in all data of the request, even if the libraries
+// for Redis and Postgres record more than the service lets them.
 func TestSpansHaveNoCanary(t *testing.T) {
 	const canary = "ana.maria.canary@example.com"
 	traces, exported := exporting(t)
@@ -121,7 +121,7 @@ func TestSpansOfRequests(t *testing.T) {
 }
 
 // Round trips and calls of background work begin no trace, and neither do those of a request whose
-// caller does not want a trace.
+// traceparent is not sampled.
 func TestCallsThatAreInNoTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	client := servertest.Redis(t).Client(t)
@@ -148,8 +148,8 @@ func TestCallsThatAreInNoTrace(t *testing.T) {
 	servertest.Same(t, "spans", fmt.Sprint(names), "[database begin]")
 }
 
-// Requests that an attempt sends have the trace of the attempt, and not the trace of the request
-// that began the attempt.
+// Requests that an attempt sends belong to the attempt's trace, not to the trace of the request
+// that asked for the send.
 func TestStartAttemptTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	ctx, request := traces.tracer.Start(t.Context(), "request")
