@@ -17,8 +17,8 @@ import (
 
 func nthNetwork(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 7}) }
 
-// fromNetwork returns the request of a stranger's browser in a network for a code to this
-// recipient.
+// fromNetwork returns a request for a code to the recipient to, from a stranger's browser in the
+// network with this number.
 func fromNetwork(to string, network int, options ...vtest.Option) verification.Request {
 	by := vtest.Browser
 	by.IP = nthNetwork(network)
@@ -48,11 +48,11 @@ func enter(r *vtest.Rig, request verification.Request) (asked bool) {
 // before the watch judges them. In the nightly tests they request many more.
 const botRecipients, launchSignIns = 1500, 1500
 
-// A bot requests codes for many recipients from many networks, each well below the rules on
-// networks, and enters none. The watch logs this, and then requires a human check, which the bot
-// doesn't solve. Unknown people get their codes and sign in before and after. No check is required
-// of a back end whose app has none, of a known person, or of another app. The requirement ends by
-// itself, an hour after the bot.
+// A bot requests codes for many recipients from many networks, stays below the rules on networks,
+// and enters none. The watch logs this, and then requires a human check of strangers' browsers,
+// which the bot doesn't solve. Strangers who enter their codes get them before, and after solving a
+// check. No check is required of a back end whose app has none, of a known person, or of another
+// app. An hour after the bot's last request, no check is required any more.
 func TestConversionWatchAsksABot(t *testing.T) {
 	testBot(t, botRecipients)
 }
@@ -92,7 +92,7 @@ func testBot(t *testing.T, recipients int) {
 			}
 		}
 		enters(false)
-		for n := range recipients { // this takes 12 to 20 minutes
+		for n := range recipients { // 12 to 20 minutes in the bubble's time
 			bot(n)
 			if n%(recipients/1200+1) == 0 {
 				r.Sleep(time.Second)

@@ -47,8 +47,8 @@ func during(d time.Duration, table []jobs.Job, observer jobs.Observer, logger *s
 	<-done
 }
 
-// A job runs at once. It runs again at the next tick if it has more to do, else after its interval.
-// A job with AtStop runs once more at the end.
+// Run runs each job at once, then at the next tick if the job has more to do, or else after its
+// interval. It runs a job with AtStop once more at the end.
 func TestJobsRunWhenTheyAreDue(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		seldom, busy, last := &counter{}, &counter{again: 2}, &counter{panic: true}

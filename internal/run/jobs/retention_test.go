@@ -108,7 +108,7 @@ func TestRetentionWarnsOfFewPartitions(t *testing.T) {
 			t.Errorf("told %d times, asked %d times", told(), n)
 		}
 		r.Sleep(time.Hour)
-		if n, asked := told(), db.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // the partitions reach to the end of time
+		if n, asked := told(), db.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // the zero time: the database needs no partitions
 			t.Errorf("told %d times in an hour, asked %d times", n, asked)
 		}
 		r.Sleep(time.Minute)

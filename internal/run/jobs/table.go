@@ -40,7 +40,7 @@ type Observer interface {
 // Maintenance has the jobs that maintain the database.
 type Maintenance struct {
 	Policy *policy.CurrentSet
-	Now    func() time.Time // an estimate of the database's clock, which may step
+	Now    func() time.Time // an estimate of the database's clock, which can jump
 	Events webhook.Events
 	Store  Store
 	Watch  store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
@@ -56,8 +56,8 @@ type Maintenance struct {
 	bursts    []store.Burst      // bursts that LiftedBursts returned to the last run of settleSuppressions
 }
 
-// These are the intervals of the jobs, and the largest amounts of work in one run. A run is short,
-// so that no other work waits for it.
+// These are the intervals, timeouts and leases of the jobs, and the most work of one run. A run is
+// short, so that no other work waits for it.
 const (
 	RetentionEvery    = 10 * time.Minute // while no old row is left
 	rollUpEvery       = time.Minute      // while no hour is left to count
@@ -65,8 +65,8 @@ const (
 	erasureEvery      = time.Hour
 	expiryEventsEvery = 10 * time.Second
 	burstsEvery       = 10 * time.Second
-	PrefixWatchEvery  = time.Minute // one run of all replicas together
-	conversionEvery   = time.Minute // one run of all replicas together
+	PrefixWatchEvery  = time.Minute // one replica runs it for all
+	conversionEvery   = time.Minute // one replica runs it for all
 	// Each replica reads this often which apps require a human check of strangers.
 	lowConversionsEvery = 10 * time.Second
 
@@ -83,7 +83,8 @@ const (
 	forever                = 100 * 365 * 24 * time.Hour
 )
 
-// Jobs returns the jobs of the database.
+// Jobs returns the jobs that maintain the database. The watch on prefixes is one of them only if
+// Watch is set.
 func (m *Maintenance) Jobs() []Job {
 	table := []Job{
 		{Name: "partitions", Every: partitionsEvery, Run: m.makePartitions},
@@ -234,9 +235,9 @@ func (m *Maintenance) acquireLease(ctx context.Context, name string, every time.
 	return m.Store.AcquireJobLease(ctx, name, every-cmp.Or(m.Tick, DefaultTick))
 }
 
-// judgeConversions finds the apps that send many codes to strangers, of which hardly any is
-// entered, which is a sign of a bot. It logs an error for each, so that an operator looks. A lease
-// ensures that one replica does this work for all replicas.
+// judgeConversions finds the apps that send many codes to strangers, hardly any of which are
+// entered, as when a bot requests them. It logs an error for each such app, so that an operator
+// looks. A lease ensures that one replica does this work for all replicas.
 func (m *Maintenance) judgeConversions(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, conversionTimeout)
 	defer cancel()
