@@ -1,8 +1,8 @@
 // Package commands has the commands that work on the database and the files of an installation:
-// init, migrate, backup, restore, move and admin. These commands also work if the service does not
-// run. The command bounce posts a mail to the running service. Three things are in package app
-// instead: the command rekey and the comparison of keys for the command doctor, since the running
-// service uses them, too, and the export of admin, which needs the service's keys.
+// init, migrate, backup, restore, move and admin. None of them needs the running service. The
+// command bounce posts a mail to the running service. Package app has the command rekey and the
+// comparison of keys for the command doctor, since the running service uses both, and the export of
+// admin, which needs the service's keys.
 package commands
 
 import (
@@ -53,8 +53,8 @@ func (c AdminCommand) Validate() error {
 	return fmt.Errorf("%s needs %s", c.Do, strings.Join(missing, " and "))
 }
 
-// withOptionName replaces the field in a *fault.InvalidError by the option or argument of the
-// command line. It returns other errors unchanged.
+// withOptionName returns an error that names the option or argument of the command line instead of
+// the field of a *fault.InvalidError. It returns other errors unchanged.
 func withOptionName(err error) error {
 	bad, ok := errors.AsType[*fault.InvalidError](err)
 	if !ok {

@@ -75,8 +75,8 @@ func recordBackup(cfg config.Config, began time.Time) error {
 	return nil
 }
 
-// createEmptyFile creates an empty file. If the file exists, it returns an error. So of two backups
-// with the same name, the second backup fails here.
+// createEmptyFile fails if the file exists, so that of two backups to the same name the second
+// fails here.
 func createEmptyFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {

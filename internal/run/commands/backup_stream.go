@@ -48,9 +48,9 @@ type archivedFile struct {
 // run meanwhile.
 //
 // SQLite can copy only into a file, so BackupTo first copies the database into a file in the data
-// directory. The copy needs as much room as the database. A further tenth of that room must stay
-// free for the service. BackupTo removes the name of the finished copy while it still reads the
-// copy. So the operating system deletes the copy even if the process is killed.
+// directory. The copy needs as much room as the database, and a tenth more must be free for the
+// service. BackupTo unlinks the finished copy before it reads it, so that the operating system
+// deletes the copy even if the process is killed.
 //
 // When the archive is complete, BackupTo records the time at which the backup began, unless ctx is
 // done. The metrics and the doctor show this time. BackupTo writes lines about its progress to the
@@ -178,7 +178,7 @@ func Restore(ctx context.Context, cfg config.Config, in io.Reader, out io.Writer
 	if err != nil {
 		return fmt.Errorf("nothing was restored: %w", err)
 	}
-	slices.Reverse(names) // the database comes last, since without it a start makes a new one
+	slices.Reverse(names) // the secrets come first, because a start fails on a database without its secrets
 	for _, name := range names {
 		if err := os.Rename(filepath.Join(dir, name), filepath.Join(cfg.DataDir, name)); err != nil {
 			return err
@@ -210,7 +210,7 @@ var formats = []struct{ begins, problem string }{
 	{sqliteFormat, "it is a database, not an archive: with the service stopped, put it into the data directory as " + config.DatabaseFile},
 }
 
-// problemText is about a file that was written or sent as text.
+// problemText is the problem of a file that was written or sent as text.
 const problemText = "it was changed on its way, as by a transfer in text mode or by > of PowerShell: copy it again, as binary data"
 
 // lineBreaks counts the line breaks that go through it.
@@ -235,14 +235,14 @@ func (l *lineBreaks) Read(p []byte) (int, error) {
 }
 
 // asText reports whether the data went through a program that writes CRLF for each line break. The
-// pages of a database have hundreds of bytes 10, few of them after a byte 13.
+// pages of a database have hundreds of line feeds, few of them after a carriage return.
 func (l *lineBreaks) asText() bool { return l.all > 1 && l.all == l.afterCR }
 
 const sqliteFormat = "SQLite format 3\x00" // sqlite.org/fileformat2.html section 1.2
 
 // readArchive reads the files of an archive into dir and compares them with the manifest.
 func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, err error) {
-	first, _ := in.Peek(len(sqliteFormat)) // a shorter file has no manifest
+	first, _ := in.Peek(len(sqliteFormat)) // the error of a shorter file is that it has no manifest
 	for _, f := range formats {
 		if strings.HasPrefix(string(first), f.begins) {
 			return at, nil, errors.New(f.problem)
@@ -280,9 +280,9 @@ func readArchive(dir string, in *bufio.Reader) (at time.Time, names []string, er
 	return listed.At, names, nil
 }
 
-// unpackFile reads one file of an archive into dir. The parameter before has the names of the
-// earlier files. unpackFile accepts only regular files, since BackupTo writes only regular files. A
-// link has no content, and a sparse file may be larger than the archive.
+// unpackFile reads one file of an archive into dir. before has the names of the earlier files.
+// unpackFile accepts only regular files, since BackupTo writes only these. A link has no content,
+// and a sparse file may be larger than the archive.
 func unpackFile(dir string, archive io.Reader, head *tar.Header, before []string) (archivedFile, error) {
 	if head.Name != config.DatabaseFile && head.Name != config.SecretsFile {
 		return archivedFile{}, fmt.Errorf("the archive has the file %q, which no backup has", head.Name)

@@ -99,7 +99,7 @@ func TestBackupStream(t *testing.T) {
 	manifest := bytes.Index(whole, []byte("manifest.json"))
 	changed := bytes.Clone(whole)
 	changed[len(changed)/3] ^= 1
-	after := bytes.NewBuffer(bytes.Clone(whole[:len(whole)-2*512])) // without the end of the archive
+	after := bytes.NewBuffer(bytes.Clone(whole[:len(whole)-2*512])) // without the two blocks of zeros at the end
 	other = tar.NewWriter(after)
 	apptest.Must(t, errors.Join(other.WriteHeader(&tar.Header{Name: config.DatabaseFile}), other.Close()))
 	cfg.DataDir = filepath.Join(t.TempDir(), "restored")
@@ -198,7 +198,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// failingWriter is a pipe whose reader is gone. Each write fails with err.
+// failingWriter stands for a pipe whose reader is gone: each write fails with err.
 type failingWriter struct{ err error }
 
 // Write implements io.Writer.

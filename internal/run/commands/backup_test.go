@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// A copy that is made while codes are sent is a complete database. A service on the restored copy
-// refuses the recipients that were admitted before the copy, and Ana for the same wait. The copy
-// has no send too many.
+// A copy that is made while codes are sent is a complete database, in which no recipient has more
+// than one send. A service on the restored copy refuses the recipients that were admitted before
+// the copy, and Ana until the same time as before.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy("    - {name: hour, scope: recipient, limit: 1, window: 1h}\n").Start(1)
@@ -138,8 +138,8 @@ func TestBackupRefuses(t *testing.T) {
 		t.Errorf("%d of two backups to one name were refused: %v %v", lost, info, err)
 	}
 	apptest.Must(t, errors.Join(os.Remove(file("twice")), os.Remove(filepath.Join(cfg.DataDir, "last_backup"))))
-	// the file is so large that no disk has space for a copy, but it is sparse and uses no space
-	// itself
+	// the write-ahead log is so large that no disk has room for a copy, but it is sparse and takes
+	// no room itself
 	wal := filepath.Join(cfg.DataDir, config.DatabaseFile+"-wal")
 	apptest.Must(t, os.WriteFile(wal, nil, 0o600))
 	apptest.Must(t, os.Truncate(wal, 1<<42))

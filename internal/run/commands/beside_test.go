@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// If a command or a second service finds the SQLite file in use, its error says what to do in its
-// own case.
+// A second service, and each command that finds the data directory in use, fails with advice of its
+// own.
 func TestCommandsBesideTheService(t *testing.T) {
 	cfg := config.Config{}
 	cfg.DataDir = t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// BounceTarget says where bounce mails are posted. The settings supply empty fields.
+// BounceTarget says where to post a bounce mail. The settings supply a field that is empty.
 type BounceTarget struct {
 	URL        string `placeholder:"URL" help:"The URL at which the service takes bounce mails, such as http://127.0.0.1:8080/v1/events/bounces. The default follows from the settings."`
 	SecretFile string `type:"path" placeholder:"FILE" help:"A file with the secret of the source of bounce mails. The default is the secret in the settings."`

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/run/config"
 )
 
-// Installation has the answers to the questions of `sendcode init`. The command line can give the
-// same answers as arguments.
+// Installation has the answers to the questions of `sendcode init`. Flags and environment variables
+// can give them, too.
 type Installation struct {
 	Origin   string `env:"SENDCODE_ORIGINS" placeholder:"ORIGIN" help:"The origin of the page that people see, such as https://codes.example. With --show=widget it is the origin of your own page."`
 	MailFrom string `env:"SENDCODE_MAIL_FROM" placeholder:"SENDER" help:"The sender of mails, such as 'Shop <no-reply@shop.example>'."`
@@ -67,8 +67,8 @@ secrets: {google_json: {file: ./secrets/google_json}}
 `
 )
 
-// ask asks the questions in turn. It leaves out a question that the earlier answers make needless.
-// If the person enters an empty line, the present answer stays.
+// ask asks the questions in turn, and skips those that earlier answers make unnecessary. If the
+// person enters an empty line, the present answer stays.
 func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	for _, q := range []struct {
@@ -183,8 +183,8 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// installProgram returns a command that puts this program where systemd's units start it, unless it
-// is there.
+// installProgram returns a command that copies this program to where systemd's units start it, or
+// "" if it is there already.
 func installProgram() string {
 	const place = "/usr/local/bin/sendcode"
 	program, err := os.Executable()
@@ -231,7 +231,7 @@ func (i Installation) settings() (lines []string, public string, err error) {
 }
 
 // composeFiles returns the compose file, the file .env with the settings, and a file for each
-// secret. The parameter flow has the settings as one YAML flow mapping.
+// secret. flow has the settings as one YAML flow mapping.
 func (i Installation) composeFiles(flow string, secrets []string) []installed {
 	files := []installed{
 		{"compose.yaml", sendcode.Compose, 0o644},

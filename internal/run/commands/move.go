@@ -20,10 +20,9 @@ import (
 // and prints to out what it did. The URL must log in as the database's owner. The service must be
 // stopped.
 //
-// MoveToPostgres marks the SQLite file as moved before it commits to Postgres. So two services
+// MoveToPostgres marks the SQLite file as moved before it commits to Postgres, so that two services
 // never send from the same rows. After a failure the service can still use the SQLite file, unless
-// the error says otherwise. MoveToPostgres can be called again. Then it begins again from the first
-// row.
+// the error says otherwise. A second call begins again from the first row.
 func MoveToPostgres(ctx context.Context, cfg config.Config, url string, out io.Writer) error {
 	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 		return errors.New("--to must be the URL of a Postgres: postgres://…")
