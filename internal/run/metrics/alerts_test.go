@@ -45,7 +45,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 			if !strings.Contains(app.String(), "metrics."+name+"(") {
 				t.Errorf("nothing in run/app calls %s", name)
 			}
-			var in []reflect.Value // nothing is read until metrics are collected, except health
+			var in []reflect.Value // zero values are enough, since only health is called before metrics are collected
 			for n := range call.Type().NumIn() {
 				in = append(in, reflect.Zero(call.Type().In(n)))
 				if in[n].Type() == reflect.TypeOf(health) {
@@ -206,7 +206,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		}},
 		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: "-172680+0x400"}},                  // the series begin in 1970
 		{"SendcodeBackupOld", 2 * m, soon, 0, values{backup: stays, database: "-172680+0x400"}}, // no backup was ever made
-		{"SendcodeBackupOld", 20 * m, 0, 0, values{database: "-172680+0x400"}},                  // a trial, or Postgres
+		{"SendcodeBackupOld", 20 * m, 0, 0, values{database: "-172680+0x400"}},                  // without a backup: a trial, or Postgres
 		{"SendcodeDescriptors", 2 * m, 5 * m, 0, values{
 			`process_open_fds{job="sendcode"}`: "80+0x8 81+0x400", `process_max_fds{job="sendcode"}`: "100+0x400",
 		}},
@@ -218,7 +218,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeFewCodesComeBack", 40 * m, 0, 0, values{ // codes that their callers check
 			sends("sent", `email",code="caller`): "0+0x8 0+5x400", approvedByMail: stays}},
 		{"SendcodeSendsFail", 10 * m, 20 * m, 0, values{sent: "0+1x400", sends("failed", "email"): "0+0x8 0+2x400"}},
-		// The servers refuse from 2 minutes on. A page comes within another two minutes.
+		// The servers refuse from minute 2 on. A page comes within two more minutes.
 		{"SendcodeSendsRefused", 2 * m, 3 * m, 0, values{accepted: "0+90x8 720+0x400", rejected: "0+0x8 0+90x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "0+3x8 24+0x400", rejected: "0+0x8 0+3x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "0+100x8 800+19x400", rejected: "0+0x8 0+81x400"}},
@@ -249,7 +249,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeRedisAway", 5 * m, 8 * m, 0, values{`sendcode_limiter_up`: up}},
 		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, values{lost: "0+0x8 30+0x400"}},
 		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, values{overruled: "0+0x8 30+0x400", tookRedis: "0+0.01x400", askedRedis: "0+10x400"}},
-		{"SendcodeRedisForgets", 20 * m, 0, 0, values{ // slow, so that the database knows more
+		{"SendcodeRedisForgets", 20 * m, 0, 0, values{ // Redis is slow, so the database knows events that the limiter lacks
 			lost: "0+0x8 30+3x400", overruled: "0+0x8 0+3x400", tookRedis: "0+3x400", askedRedis: "0+10x400"}},
 		{"SendcodePrefixPaused", 2 * m, soon, 0, values{`sendcode_prefixes_paused`: once}},
 		{"SendcodeSuppressionsHeld", 2 * m, soon, 0, values{`sendcode_suppressions_held{server="mx",words="550 5.1.1"}`: once}},
@@ -276,7 +276,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	dir, run, ran := t.TempDir(), []string{"test", "rules"}, 0
-	for _, rule := range alertRules(t) { // each alone, for promtool runs every rule of a file at each step of each case
+	for _, rule := range alertRules(t) { // each in a file of its own, because promtool runs every rule of a file at each step of each case
 		text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": rule.Alert, "rules": []any{rule}}}})
 		servertest.OK(t, errors.Join(err, os.WriteFile(filepath.Join(dir, rule.Alert+".yaml"), text, 0o600)))
 		var b strings.Builder

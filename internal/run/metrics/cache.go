@@ -11,9 +11,9 @@ import (
 // MaxCacheWait is how long Get waits at most for a newer answer.
 const MaxCacheWait = 250 * time.Millisecond
 
-// BackgroundCache calls Ask in the background and keeps the last answer. So a slow source delays a
-// caller by at most MaxCacheWait. Set the exported fields before the first Get. A BackgroundCache
-// is safe for concurrent use.
+// BackgroundCache calls Ask in the background and keeps the last answer, so that a slow source
+// delays a caller by at most MaxCacheWait. Set the exported fields before the first Get. A
+// BackgroundCache is safe for concurrent use.
 type BackgroundCache[T any] struct {
 	Ask         func(context.Context) (T, error) // called without the deadline of Get's caller
 	Every       time.Duration                    // least time between the beginnings of two calls of Ask
@@ -25,8 +25,7 @@ type BackgroundCache[T any] struct {
 	last    CachedAnswer[T]
 }
 
-// CachedAnswer is the result of the calls of Ask. Until the first call has ended, CachedAnswer is
-// the zero value.
+// CachedAnswer has the results of the calls of Ask. It is zero until the first call has ended.
 type CachedAnswer[T any] struct {
 	Value   T         // of the last call that did not fail
 	AskedAt time.Time // when the call that returned Value began
@@ -34,9 +33,8 @@ type CachedAnswer[T any] struct {
 	Next    time.Time // when the next call may begin
 }
 
-// Get returns the last answer. If a call of Ask may begin, Get begins a call. While a call of Ask
-// is under way, Get first waits until the call ends, until MaxCacheWait has passed, or until ctx
-// ends.
+// Get returns the last answer. It first begins a call of Ask if Next has come. While a call is
+// under way, Get waits until the call ends, MaxCacheWait has passed or ctx ends.
 func (b *BackgroundCache[T]) Get(ctx context.Context) CachedAnswer[T] {
 	b.mu.Lock()
 	if b.running == nil && !time.Now().Before(b.last.Next) {

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/run/metrics"
 )
 
-// A part that hangs delays a caller by MaxCacheWait, is asked once at a time, and its late answer
+// An Ask that hangs delays a caller by MaxCacheWait and is called once at a time. Its late answer
 // is used.
 func TestBackgroundCacheOfAPartThatHangs(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestBackgroundCacheOfAPartThatHangs(t *testing.T) {
 	})
 }
 
-// A call goes on until its own timeout, even if the context of Get has ended. In this case Get does
-// not wait. A call that takes long is repeated seldom.
+// A call of Ask continues until its own timeout, even if the context of Get has ended, which then
+// does not wait. The longer a call takes, the later the next one begins.
 func TestRecentTimeoutAndShare(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

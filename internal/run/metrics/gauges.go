@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// The gauges here are read at each scrape, not counted.
+// A scrape reads the values of the gauges here. The metrics in metrics.go change with events.
 
 // probeTimeout bounds the check of oneIfSucceeds. Prometheus waits longer for a scrape.
 const probeTimeout = time.Second
@@ -178,7 +178,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	defer panics.Recover(panics.Other) // prometheus calls it in a goroutine
+	defer panics.Recover(panics.Other) // prometheus calls Collect in a goroutine
 	c.collect(func(d *prometheus.Desc, value float64, labels ...string) {
 		kind := prometheus.GaugeValue
 		if d == c.counter {
@@ -189,8 +189,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // RegisterAPIKeys adds a gauge of the time of each API key's last use, so that an operator can
-// remove unused keys. The function each calls show for every present key. For a key without a use
-// since the start of this process, show gets the zero time.
+// remove unused keys. each calls show for every present key, with the zero time for a key that has
+// not been used since this process started.
 func (m *Metrics) RegisterAPIKeys(each func(show func(app, key string, used time.Time))) {
 	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
 		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
@@ -212,7 +212,7 @@ func unixSeconds(t time.Time) float64 {
 // missing. The gauges are:
 //
 //   - the size of the database
-//   - the number of sends, by age
+//   - the number of sends and refusals, by age
 //   - the number of weeks ahead that have a partition
 //   - the time of the oldest send or refusal
 //   - the number of rows that are overdue for deletion, of the table that has most of them
@@ -274,8 +274,8 @@ func sendsByAge(s store.StorageStatus) map[string]int64 {
 }
 
 // RegisterRedis adds gauges of the number of keys in Redis and of the memory that Redis uses. For a
-// Redis Cluster, the gauges are the sums over all masters. If Redis does not permit the commands,
-// the gauges are missing.
+// Redis Cluster, the gauges are the sums over all masters. If Redis does not answer or does not
+// permit the commands, the gauges are missing.
 func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, err error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	keys := desc("sendcode_redis_keys",

@@ -28,14 +28,14 @@ import (
 	"sendcode/internal/store"
 )
 
-// These are the outcomes of reading the configuration again.
+// These are the outcomes of a reload of the configuration, for ConfigReloaded.
 const (
 	ReloadApplied   = "applied"
 	ReloadUnchanged = "unchanged"
 	ReloadRejected  = "rejected"
 )
 
-// Metrics counts events. Safe for concurrent use.
+// Metrics has the service's metrics, and counts events. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -47,7 +47,7 @@ type Metrics struct {
 	reloaded                prometheus.Gauge
 }
 
-// New registers the counters and histograms. Most appear with their first event.
+// New registers the counters and histograms. Most series appear with their first event.
 func New() *Metrics {
 	registry := prometheus.NewRegistry()
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -124,7 +124,7 @@ func New() *Metrics {
 	for _, rule := range []string{"account", "account_day"} {
 		m.logins.WithLabelValues("login", rule)
 	}
-	m.attempts.WithLabelValues("", webhook.GivenUp) // without an app: events given up after a week undelivered
+	m.attempts.WithLabelValues("", webhook.GivenUp) // without an app: events that were undelivered for a week
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

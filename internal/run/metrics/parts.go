@@ -78,8 +78,8 @@ func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
 	})
 }
 
-// RegisterAdmissions adds metrics of the requests under way, by kind. The kinds are sends and
-// checks. The function read must not block.
+// RegisterAdmissions adds metrics of the requests under way. The keys of the map that read returns
+// are "sends" and "checks". read must not block.
 func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 	limit := prometheus.NewDesc("sendcode_admission_places",
 		"How many sends or checks may be under way at once: as many as are decided in 4 s, "+
@@ -108,8 +108,8 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 }
 
 // RegisterSlowRefusals adds a counter of the sends that were refused because their messages would
-// go out too late. It also adds a gauge of the longest wait that a new message of an app has to
-// expect. The function read must not block.
+// go out too late, and a gauge of the longest time that a new message of any app would wait. read
+// must not block.
 func (m *Metrics) RegisterSlowRefusals(read func(recipient.Channel) (known, strangers int, wait time.Duration)) {
 	refusals := prometheus.NewDesc("sendcode_delivery_refusals_total",
 		"Sends that were refused at once, since their messages would go out too late, "+
@@ -153,8 +153,7 @@ func (m *Metrics) RegisterLastBackup(read func() (at time.Time, watched bool)) {
 }
 
 // RegisterStatementObserver adds a histogram of the durations of database calls for each kind of
-// call, and returns a function that records one call. The histograms of the kinds in the parameter
-// kinds begin at 0.
+// call, and returns a function that records one call. The histograms of kinds begin at 0.
 func (m *Metrics) RegisterStatementObserver(kinds []string) func(kind string, took time.Duration) {
 	return m.registerCallObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
 		"kind", kinds)
@@ -232,9 +231,9 @@ func (m *Metrics) Served(route string, status int, took time.Duration) {
 	m.served.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
 }
 
-// InitApp creates those counters of an app that alerts use. The counters begin at 0. The parameter
-// rules has the names of the rules that both the limiter and the database check, and unnamed is the
-// name of the rule on back ends that name no client.
+// InitApp creates those counters of an app that alerts use, at 0. rules are the names of the rules
+// that both the limiter and the database check, and unnamed is the name of the rule on back ends
+// that name no client.
 func (m *Metrics) InitApp(app string, channels []recipient.Channel, rules []string, unnamed string) {
 	for _, ch := range channels {
 		for _, outcome := range []string{"admitted", "unavailable"} {

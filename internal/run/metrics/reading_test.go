@@ -15,7 +15,7 @@ import (
 )
 
 // A scrape waits at most MaxCacheWait for a database that hangs. A value is shown for a while after
-// it was read, but not after a failed read. If reading takes long, it is done seldom.
+// it was read, but not after a failed read. The longer a read takes, the later the next one begins.
 func TestReading(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -90,8 +90,8 @@ func shows(t *testing.T, m *Metrics, want bool, lines ...string) {
 	}
 }
 
-// A partition is as old as its end. One whose rows are not estimated yet adds none. The size of
-// Redis is shown beside the size of the database.
+// The rows of a partition count by the age of the partition's end. A partition whose rows are not
+// estimated yet adds none. The metrics also have the sizes of the database and of Redis.
 func TestRegisterStorageAndRedis(t *testing.T) {
 	m, now := New(), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
 	ended := func(weeks time.Duration, rows int64) store.Partition {
