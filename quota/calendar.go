@@ -67,8 +67,8 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// daysAsOneDay returns a rule with Days as a rule of a single calendar day, to find when a date
-// begins. The span of Days moves at the beginning of each date.
+// daysAsOneDay returns a rule with Days as a rule of one calendar day, to find when a date begins:
+// only then does what a rule with Days counts move. It returns other rules as they are.
 func (r Rule) daysAsOneDay() Rule {
 	if r.Days > 0 {
 		r.Per, r.Days = Day, 0

@@ -71,8 +71,8 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 	}
 }
 
-// Every period begins where the period before ended, contains its own instants, and is not longer
-// than its events are kept.
+// Every period begins where the one before ended, contains the instant for which it was asked, and
+// is not longer than its events are kept.
 func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
 	for _, name := range []string{
 		"Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Shanghai", "America/St_Johns",
@@ -80,8 +80,8 @@ func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
 	} {
 		for _, per := range []Period{Hour, Day, Week, Month} {
 			r, from, months := calendar(1, per, zone(t, name)), "2009-01-01T00:00Z", 48
-			// On 30 September, this zone went back by 23 hours. The day is cut when its events are
-			// no longer kept.
+			// On 30 September 1969, this zone went back by 23 hours. The day is cut when its events
+			// are no longer kept.
 			if name == "Pacific/Kwajalein" {
 				from, months = "1969-09-01T00:00Z", 2
 			} else if per == Hour { // all of these zones except Cairo and Shanghai change their clocks
@@ -218,8 +218,8 @@ func TestDatesAreLocal(t *testing.T) {
 }
 
 // The test computes the counted events again, only from the dates that the zone's clock shows at
-// the event and now. Kwajalein had the date 30 September 1969 twice. There, an event leaves only
-// when expiryByDate says so, and counts no longer than it is kept.
+// the event and now. Kwajalein had the date 30 September 1969 twice, so there the test only checks
+// that an event leaves when expiryByDate says so, and that no period is longer than Keep.
 func TestDatesOfManyInstants(t *testing.T) {
 	dice := rand.New(rand.NewPCG(21, 0))
 	for name, from := range map[string]string{

@@ -141,7 +141,7 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule          Rule
 		before, after func(w *world)
-		rest          time.Duration // from the end of after to the end of the tombstone
+		rest          time.Duration // from the return of after to the end of the tombstone
 	}{
 		"never taken":     {perHour, func(*world) {}, func(*world) {}, time.Minute},
 		"taken":           {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},

@@ -42,7 +42,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// After the clock was set back, a wait ends when the event leaves.
+// The waits are exact even if the event lies in the future, as after the clock was set back.
 func TestEvaluateTellsTheWaitAfterAStepBack(t *testing.T) {
 	for _, r := range []Rule{sliding(App, 1, time.Hour), hourly(1), threeDates(1)} {
 		history := map[Scope][]Event{r.Scope: at(-5 * time.Hour)}

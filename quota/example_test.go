@@ -75,8 +75,8 @@ func ExampleBucket() {
 	// shop:recipient%3Aann shop%3Arecipient:ann
 }
 
-// A send that failed for good gives its place back, once. A late copy of its Take cannot take the
-// place again.
+// A send that failed for good gives its place back. A late copy of its Take cannot take the place
+// again.
 func ExampleMemory_Refund() {
 	ctx, limiter := context.Background(), quota.NewMemory(time.Now)
 	bucket := quota.Bucket("recipient", "ann")

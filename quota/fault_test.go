@@ -155,7 +155,7 @@ func TestQuota14RedisErrorAdmitsNothing(t *testing.T) {
 		list(1, 5), list(0, 5), list(1, 5, 1, 1), // too short for a rule
 		list(3, 5, 0, 0, 0), list(-1, 5, 0, 0, 0), // codeOutside, but with rules; an unknown code
 		list(2, 5, 0, 0, 0),                                          // refunded, but with rules
-		append(list(1, 5), "x", 0, 0), append(list(1, 5), nil, 0, 0), // no numbers
+		append(list(1, 5), "x", 0, 0), append(list(1, 5), nil, 0, 0), // an item that is no number
 	} {
 		d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 1, time.Hour)))
 		if !errors.Is(err, ErrUnavailable) || d.Admitted {

@@ -40,7 +40,7 @@ func threeDates(limit int) Rule {
 	return Rule{Name: "dates", Scope: Purpose, Limit: limit, Days: 3, Zone: time.FixedZone("India", 19800)}
 }
 
-// leaves returns when an event stops counting for a rule, and how long the rule counts events.
+// leaves returns when an event stops counting for a rule, and the Window of the rule's State.
 func leaves(r Rule, at time.Time) (end time.Time, window time.Duration) {
 	const ahead = 19800 * time.Second
 	start := func(unit time.Duration) time.Time { return at.Add(ahead).Truncate(unit).Add(-ahead) }

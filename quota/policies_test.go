@@ -13,7 +13,7 @@ func TestValidate(t *testing.T) {
 	by := func(r Rule) Rule { r.Name, r.Scope, r.Limit = "a", Recipient, 1; return r }
 	for _, c := range []struct {
 		rule   Rule
-		fields string // the wrong fields
+		fields string // of the errors, each followed by a space
 	}{
 		{rule("a", IP, 1, time.Second), ""},
 		{rule("z234567890123456789012345678901_", Recipient, 100_000, 744*time.Hour), ""},

@@ -435,7 +435,7 @@ func (r Rule) leavesAt(at time.Time) time.Time {
 	return at.Add(r.Window)
 }
 
-// aged returns the decision as it is after the time passed: the waits are shorter by passed.
+// aged returns the decision brought forward by passed: At is later, and the waits are shorter.
 func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules, d.Also = agedStates(d.Rules, passed), agedStates(d.Also, passed)

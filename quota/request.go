@@ -12,8 +12,8 @@ const maxIDBytes = 64
 // because the Redis client has repeated the call.
 const tombstoneLife = time.Minute
 
-// resetSlack protects a reset from a Record whose caller read the events before the reset. It is
-// longer than the time between reading the events and the call of Record.
+// resetSlack protects a reset from a Record whose caller read the events before the reset. It must
+// be longer than the time from that read to the Record.
 const resetSlack = 10 * time.Second
 
 // requestPlan is a checked request.

@@ -198,7 +198,7 @@ func (s *schedule) note(d Decision, err error) {
 			s.seen["several dates to wait for"]++
 		}
 		if state.Days != 0 && s.dice(3) > 0 {
-			continue // after a jump of a day no earlier event counts
+			continue // few jumps may be days long, because no earlier event counts after one
 		}
 		s.free = append(s.free, state.RetryAfter, state.ResetAfter)
 	}
@@ -277,7 +277,7 @@ func (s *schedule) flush() {
 
 var steps = flag.Int("quota.steps", 2_500, "steps of the random schedule")
 
-// play makes the steps of a random schedule.
+// play makes as many steps as the flag quota.steps says.
 func (s *schedule) play() {
 	s.t.Helper()
 	for i := range *steps {

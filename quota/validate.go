@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// These values of a Rule's Limit, Window and Days are themselves allowed. Limit and Days are at
-// least 1.
+// These bounds of a Rule's Limit, Window and Days are inclusive. The lower bound of Limit and Days
+// is 1.
 const (
 	MaxLimit  = 100_000
 	MinWindow = time.Second

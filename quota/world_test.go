@@ -118,7 +118,7 @@ func must(t tester, err error) {
 	}
 }
 
-// pass moves the clock.
+// pass moves the clock by d, which can be negative.
 func (w *world) pass(d time.Duration) { w.set(w.now.Add(d)) }
 
 // id returns a new ID of 16 bytes, which are not valid UTF-8.

@@ -22,8 +22,8 @@ type ConversionWatch struct {
 }
 
 // DefaultConversionWatch is the watch of the service. After a launch or a newsletter, people enter
-// their codes. So if hardly any of 1,000 codes in an hour are entered, a bot asked for them, or the
-// messages didn't arrive.
+// their codes. If fewer than 5 % of 1,000 codes are entered, a bot asked for them, or the messages
+// didn't arrive.
 var DefaultConversionWatch = ConversionWatch{Span: 50 * time.Minute, Age: 10 * time.Minute, Sends: 1000, Percent: 5}
 
 // Conversion has the messages of an app to strangers, and how many of their codes were entered.
@@ -37,9 +37,9 @@ func (w ConversionWatch) IsLow(c Conversion) bool {
 	return c.Sends >= w.Sends && 100*c.Approved < w.Percent*c.Sends
 }
 
-// HasRecovered reports whether a period of low conversion ends: with fewer than half of the sends
-// that began it, or with at least twice the percentage. Without this margin, figures near the
-// bounds would begin and end a period again and again.
+// HasRecovered reports whether a period of low conversion ends: with fewer than half of w.Sends, or
+// with at least twice w.Percent. Without this margin, figures near w.Sends or w.Percent would begin
+// and end a period again and again.
 func (w ConversionWatch) HasRecovered(c Conversion) bool {
 	return 2*c.Sends < w.Sends || 100*c.Approved >= 2*w.Percent*c.Sends
 }

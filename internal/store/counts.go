@@ -27,7 +27,8 @@ func RecipientLockKey(s Send) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// These are reasons of failed sends. Such a send is refunded, so the usual rules don't count it.
+// These are reasons of failed sends. Unless such a send is in doubt, it is refunded, so the usual
+// rules don't count it.
 // Two other rules bound the failed sends to a recipient, over all purposes: Intent.RejectionRules
 // count failures of the address (Outcome.BadAddress) for a day, and the rule "backoff" counts
 // others for an hour, only in the limiter.

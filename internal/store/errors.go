@@ -16,8 +16,8 @@ func WrapUnavailable(err error) error {
 	return fault.Unavailable.Wrap(err)
 }
 
-// WrapUncertain wraps the error of a write that may be committed or not in fault.Uncertain, and so
-// in fault.Unavailable.
+// WrapUncertain is for the error of a write that may have been committed. It wraps err in
+// fault.Uncertain, and so in fault.Unavailable.
 func WrapUncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }

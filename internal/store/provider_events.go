@@ -20,7 +20,8 @@ const (
 	ProviderDelayed    ProviderEventKind = "delayed"  // a mail server will try again
 )
 
-// ProviderEvent is a provider's report on a send. A second report of the same kind is ignored.
+// ProviderEvent is a provider's report on a send. Each kind is recorded once, but a second report
+// of a kind can still mark the send as bounced or add a suppression.
 type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind

@@ -48,7 +48,7 @@ type StopCount struct {
 	Requests  int
 }
 
-// Validated rounds the instants. Errors wrap ErrBadRequest.
+// Validated truncates From and To to microseconds. Errors wrap ErrBadRequest.
 func (q StatsQuery) Validated() (StatsQuery, error) {
 	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||

@@ -160,8 +160,8 @@ func SetRetryAfter(h http.Header, wait time.Duration) {
 
 func seconds(wait time.Duration) int { return max(1, quota.Seconds(wait)) }
 
-// The type of the problem of any exceeded quota ends with ProblemSlug, and its title is
-// ProblemTitle.
+// For an exceeded quota, the type of the problem document ends with ProblemSlug, unless
+// Config.ProblemType is set, and the title is ProblemTitle.
 const (
 	ProblemSlug  = "quota-exceeded"
 	ProblemTitle = "Quota exceeded"

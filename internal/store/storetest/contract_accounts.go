@@ -114,13 +114,13 @@ func sessions(t *testing.T, f *Fixture) {
 	begin(1)
 	f.Pass(12 * time.Hour)
 	begin(3)
-	OK(t, find(1)) // to the microsecond
+	OK(t, find(1)) // a session lasts exactly 12 hours
 	f.Pass(time.Microsecond)
 	begin(4)
 	Is(t, find(1), fault.NotFound)
 }
 
-// Act returns an audit entry of an administrator, with the changes.
+// Act returns an administrator's audit entry with an ID of its own, after the changes.
 func (f *Fixture) Act(changes ...func(*store.AuditEntry)) store.AuditEntry {
 	f.Serial++
 	a := store.AuditEntry{
@@ -158,7 +158,7 @@ func acts(t *testing.T, f *Fixture) {
 		a.Who, a.What, a.Recipient, a.To, a.App, a.Channel, a.Purpose, a.Outcome = "li", "account.add", recipient.Hash{}, "", "", "", "",
 			store.AuditFailed
 	})
-	same := f.Act() // in the same instant
+	same := f.Act() // at the same instant as onNoOne
 	OK(t, f.AddAuditEntry(t.Context(), onNoOne))
 	OK(t, f.AddAuditEntry(t.Context(), same))
 	onNoOne.At, same.At = f.Now, f.Now
@@ -183,7 +183,7 @@ func actsOnce(t *testing.T, f *Fixture) {
 	other := f.Act(func(b *store.AuditEntry) {
 		b.ID, b.Who, b.To, b.Recipient = a.ID, "eve", "e•••@example.com", recipient.Hash{15: 2}
 	})
-	OK(t, f.AddAuditEntry(t.Context(), other)) // as after a lost answer; this changes no entry
+	OK(t, f.AddAuditEntry(t.Context(), other)) // a repetition, as after a lost answer, changes no entry
 	a.At = first
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{a})
 }

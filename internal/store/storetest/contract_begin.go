@@ -19,7 +19,7 @@ func beginWrites(t *testing.T, f *Fixture) {
 	in.Send.Observed = []string{"office", "stricter"}
 	in.Verification.Alphabet, in.Verification.Holder = "unambiguous", "s:1"
 	in.TTL, in.Lease = in.TTL+999, in.Lease+999 // both databases have whole microseconds
-	// A new send and a new verification start with zero counters, whatever the caller sets.
+	// Begin overwrites these fields, whatever the caller sets.
 	in.Verification.Locale, in.Verification.App, in.Verification.Attempts, in.Verification.Sends = "ignored", "ignored", 3, 3
 	in.Verification.ApprovedAt, in.Verification.CanceledAt, in.Verification.AttemptsReset = f.Now, f.Now, 3
 	in.Send.Status, in.Send.Attempt, in.Send.Reason = store.Failed, 7, "ignored"
@@ -112,7 +112,7 @@ func (f *Fixture) Both(i int) *sqldb.DB { return []*sqldb.DB{f.DB, f.Replica}[i%
 // mixedRecipients begins sends of many recipients at once. Each recipient gets as many sends as its
 // limit allows.
 func mixedRecipients(t *testing.T, f *Fixture) {
-	const recipients, each = 19, 12 // odd, so that the sends of each recipient are on both replicas
+	const recipients, each = 19, 12 // recipients is odd, so that each has sends on both replicas
 	begun, _ := f.BeginAll(t, recipients*each, func(i int) store.Intent {
 		in := f.Intent(i%recipients, WithRules(Rule(7, time.Hour)))
 		in.Verification.Holder = fmt.Sprint("s:", i/recipients%2) // joins and openings race too
@@ -138,8 +138,7 @@ func mixedRecipients(t *testing.T, f *Fixture) {
 	}
 }
 
-// Each of joinRows changes one condition of a resend of a verification, which holder s:1 may
-// otherwise resend.
+// joinRows vary the conditions under which a send of holder s:1 joins a verification.
 var joinRows = []struct {
 	name   string
 	before func(t *testing.T, f *Fixture, v store.Verification)
@@ -180,8 +179,8 @@ func heldBy(holder string) func(*store.Intent) {
 	return func(in *store.Intent) { in.Verification.Holder = holder }
 }
 
-// strangersJoinNone checks that a send of a back end's stranger opens a verification of its own,
-// unless the send names a verification, or the stranger's session.
+// strangersJoinNone checks that a send for a back end's stranger opens a verification of its own,
+// unless the send names a verification or has the same session.
 func strangersJoinNone(t *testing.T, f *Fixture) {
 	first := f.Admit(t, f.Intent(1, heldBy("s:1"), byBrowser))
 	for _, change := range []func(*store.Intent){heldBy("s:2"), heldBy("random"), heldBy("random")} {

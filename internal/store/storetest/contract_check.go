@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// guessesAtOnce makes a hundred wrong checks at once: of one verification, and of ten verifications
-// of a recipient.
+// guessesAtOnce makes a hundred wrong checks at once. Of one verification, as many count as it has
+// attempts. Of ten verifications of a recipient, FailedCheckLimit count.
 func guessesAtOnce(t *testing.T, f *Fixture) {
 	for n, want := range map[int]int{1: 5, 10: rowrules.FailedCheckLimit} {
 		var ids []string
@@ -148,7 +148,8 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 	Equal(t, "canceled when it has just expired", Must(f.Cancel(t.Context(), late.ID))(t), false)
 }
 
-// redeemedOnce approves a verification and lets 50 requests redeem its proof at once.
+// redeemedOnce approves a verification and lets 50 requests redeem its proof at once. One of them
+// must succeed.
 func redeemedOnce(t *testing.T, f *Fixture) {
 	redeem := func(id string, want bool) {
 		t.Helper()
@@ -188,8 +189,8 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	Is(t, Err(f.VerificationToCheck(t.Context(), query)), fault.NotFound)
 }
 
-// tryOnce checks a wrong code and returns whether the check counted. If not, only the bound on
-// failed checks may be the reason: the verification must be pending.
+// tryOnce checks a wrong code and returns whether the check counted. If it didn't, the reason must
+// be a lockout: the verification must be pending.
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
 	got := Must(f.Check(t.Context(), Wrong(id)))(t)
@@ -260,7 +261,7 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	f.Pass(time.Microsecond)
 	f.checkLockedOut(t, fresh, 0)
 	late := f.Admit(t, f.Intent(1)).Verification
-	useTries(t, f, late.ID, 5) // as many as the first verification had
+	useTries(t, f, late.ID, 5) // as many as those of spent[0], which no longer count
 	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(rowrules.FailedCheckWindow).Sub(f.Now))
 }
 

@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// converting is the watch of these tests.
+// converting judges by few sends, to keep these tests short.
 var converting = store.ConversionWatch{Span: 50 * time.Minute, Age: 10 * time.Minute, Sends: 20, Percent: 10}
 
 // judge returns the low conversions that the watch begins and ends, without the IDs, and the events
@@ -44,7 +44,8 @@ func (f *Fixture) mailsTo(t *testing.T, n, approved int, changes ...func(*store.
 // conversionIsJudged checks that a period begins for an app, once for both replicas, if few of its
 // strangers' codes are entered. Other sends don't count: those of known browsers and of people whom
 // the back end knows, those with codes that their callers check, those that failed or went to a
-// test recipient, and those whose codes may still be entered. The period ends by itself.
+// test recipient, and those whose codes may still be entered. The period ends when fewer than half
+// of the sends are left, or when enough codes are entered.
 func conversionIsJudged(t *testing.T, f *Fixture) {
 	other := func(in *store.Intent) { in.Send.App = "gym" }
 	f.mailsTo(t, 20, 0, ofClass(store.KnownBrowser))

@@ -55,7 +55,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	Equal(t, "history", len(got.History), 0)
 	d := quota.Evaluate(in.RejectionRules, map[quota.Scope][]quota.Event{failures: got.Rejected}, got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
-	in = f.Intent(1, withRejections(3, time.Hour)) // the rules are those of each intent
+	in = f.Intent(1, withRejections(3, time.Hour)) // each intent has its own rules
 	let := f.Admit(t, in)
 	Equal(t, "rejected, told to the one that is let in", let.Rejected, got.Rejected)
 	Equal(t, "at", let.Now, f.Now)

@@ -49,8 +49,8 @@ func eventOfASend(t *testing.T, f *Fixture) {
 			Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
 		}
 		Equal(t, "event", f.events(t, store.AppEventFilter{})[0], want)
-		// The send has ended already. So no further event is written, even if the caller repeats
-		// the request because it got no answer.
+		// The send has ended already, so no further event is written, even if the caller repeats
+		// Finish because it got no answer.
 		o.Event = f.Telling(tell.Type)
 		f.MustFinish(t, o, false)
 		f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")}, false)
@@ -130,7 +130,7 @@ func eventsOnce(t *testing.T, f *Fixture) {
 // eventsOfExpiry checks that each code that expires is reported once, by any number of replicas,
 // even if several codes expire at one instant. A code that ended otherwise is not reported.
 func eventsOfExpiry(t *testing.T, f *Fixture) {
-	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // all have the same instant on the tests' clock
+	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // all expire at the same instant
 	f.Admit(t, f.Intent(11, inApp("other")))
 	f.Admit(t, f.Intent(12, withCode("sealed"))) // the caller checks this code, so its expiry is not reported
 	open = append(open, f.Admit(t, f.Intent(13, withReport)))

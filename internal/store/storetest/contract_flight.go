@@ -20,7 +20,7 @@ func (f *Fixture) MustFinish(t *testing.T, o store.Outcome, want bool) {
 	Equal(t, "finished", Must(f.Finish(t.Context(), o))(t), want)
 }
 
-// End finishes the first attempt of a send, which must change something.
+// End finishes the first attempt of a send, which must be in flight.
 func (f *Fixture) End(t *testing.T, id uuid.UUID, o store.Outcome) {
 	t.Helper()
 	o.AttemptID = Held(id, 1)

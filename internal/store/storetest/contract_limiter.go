@@ -65,7 +65,7 @@ func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	Equal(t, "ended", f.limiterEvents(t, 2), map[string]store.LimiterEvent{"app/c": other})
 	f.keep(t, f.limiterEvent("net", a.ID, time.Hour))
 	Equal(t, "one that ended comes again", f.limiterEvents(t, 2)["net/\x00a"], f.limiterEvent("net", a.ID, time.Hour))
-	for _, age := range []time.Duration{0, time.Hour} { // even where rows stay for ever
+	for _, age := range []time.Duration{0, time.Hour} { // with age 0, other rows stay for ever
 		f.Pass(time.Hour)
 		Must(f.DeleteAged(t.Context(), age, 10))(t)
 	}

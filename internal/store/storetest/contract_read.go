@@ -89,7 +89,7 @@ func codeStates(t *testing.T, f *Fixture) {
 		}
 		sends, codes = append(sends, b.Send.ID), append(codes, b.Verification.ID)
 	}
-	late := f.Admit(t, f.Intent(9, withCode("sealed"))).Send.ID // a code that its caller checks has no state of waiting, either
+	late := f.Admit(t, f.Intent(9, withCode("sealed"))).Send.ID // has CodeOfCaller although it has not expired
 	for n, state := range states {
 		for _, filter := range []store.Filter{
 			{Outcome: state},
@@ -134,7 +134,7 @@ func story(t *testing.T, f *Fixture) {
 	say(1, nil) // before the verification
 	first := f.Admit(t, f.Intent(1))
 	v := first.Verification
-	atOnce := say(1, nil) // at the same instant
+	atOnce := say(1, nil) // at the same instant as first
 	say(2, nil)           // another recipient
 	say(1, func(s *store.SendOrRefusal) { s.App = "other" })
 	say(1, func(s *store.SendOrRefusal) { s.Channel = recipient.SMS })

@@ -29,7 +29,7 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 	Equal(t, "our code", f.report(t, ours.ID, store.ReportApproved), ours)
 	v := f.Admit(t, f.Intent(2, withCode("sealed"))).Verification
 	Equal(t, "before", v.Reported, store.Report(""))
-	f.Pass(store.MaxCodeLife) // a report is taken even after the code's own life
+	f.Pass(store.MaxCodeLife) // a report is accepted even after the code has expired
 	approvedAt := time.Time{}
 	for _, step := range []struct{ told, want store.Report }{
 		{store.ReportFailed, store.ReportFailed},
@@ -45,7 +45,7 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 		got := f.report(t, v.ID, step.told)
 		Equal(t, "after "+string(step.told), []any{got.Reported, got.ApprovedAt}, []any{step.want, approvedAt})
 	}
-	f.report(t, f.Admit(t, f.Intent(3, withCode("sealed"))).Verification.ID, store.ReportFailed) // the code has not ended
+	f.report(t, f.Admit(t, f.Intent(3, withCode("sealed"))).Verification.ID, store.ReportFailed) // adds no event, because the code has not ended
 	events := f.events(t, store.AppEventFilter{})
 	ended := func(e store.AppEvent) bool { return e.ID == store.ExpiryEventID(v) }
 	Equal(t, "events, of which one tells of the end", []any{len(events), slices.ContainsFunc(events, ended)}, []any{2, true})
@@ -53,8 +53,8 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Report(t.Context(), "v-none", store.ReportFailed, nil, store.NewEvent{})), fault.NotFound)
 }
 
-// reportsByRecipient checks which code a report by recipient means: the code that was reported with
-// the key, else the newest that is neither reported nor canceled, else the newest. It never means a
+// reportsByRecipient checks the code that NewestCallerCode returns: the one that was reported with
+// the key, else the newest that is neither reported nor canceled, else the newest. It returns no
 // code whose send failed, that the service checks, or that belongs to another app or purpose.
 func reportsByRecipient(t *testing.T, f *Fixture) {
 	for _, other := range []func(*store.Intent){

@@ -43,7 +43,7 @@ func resetsCounters(t *testing.T, f *Fixture) {
 	Equal(t, "rows", len(f.All(t)), before)
 	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
 	f.End(t, unsure.Send.ID, store.Outcome{Status: store.Unknown, Reason: "no_answer"})
-	f.End(t, sent.Send.ID, Sent) // all were in flight at the reset
+	f.End(t, sent.Send.ID, Sent) // like the two before, it was in flight at the reset
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Past
 	Equal(t, "history", len(events), 0)
 	failed := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Rejections
@@ -149,8 +149,8 @@ func erases(t *testing.T, f *Fixture) {
 }
 
 // erasesWhatComesLate checks refusals that a replica had not yet written when another replica
-// erased their recipient: they are written masked, and their hash is deleted in time. If the person
-// comes back, the new rows and codes are like others.
+// erased their recipient: they are written masked, and ForgetDueErased deletes their hash. If the
+// person comes back, the new rows and codes are like others.
 func erasesWhatComesLate(t *testing.T, f *Fixture) {
 	doubtful := f.Admit(t, f.Intent(1)).Send.ID
 	f.Pass(8 * time.Second)

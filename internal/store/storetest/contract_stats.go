@@ -227,8 +227,8 @@ func countsFrom(t *testing.T, f *Fixture, first func()) {
 	Equal(t, "hours from the first row on", count(), 6)
 }
 
-// statsQueries returns queries of times that begin and end within hours, and queries of one app,
-// channel or purpose.
+// statsQueries returns queries whose time ranges begin or end within an hour, and queries of one
+// app, channel or purpose.
 func statsQueries(from, to time.Time) []store.StatsQuery {
 	return []store.StatsQuery{
 		{From: from, To: to, Each: time.Hour},

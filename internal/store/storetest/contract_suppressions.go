@@ -57,8 +57,8 @@ func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(
 	return begun.Send
 }
 
-// bounceSuppresses checks that a failure which proves a missing mailbox adds a suppression together
-// with the outcome.
+// bounceSuppresses checks that an outcome with Suppress adds a suppression together with the
+// outcome.
 func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
 	f.Pass(time.Second)

@@ -16,7 +16,7 @@ import (
 	"sendcode/quota"
 )
 
-// watching is the watch of these tests.
+// watching judges by few sends, to keep these tests short.
 var watching = store.PrefixWatch{MinSends: 10, MinApprovedPercent: 10, TTL: 10 * time.Minute}
 
 // text makes an intent a text message to a number with this prefix.
@@ -213,8 +213,9 @@ func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	Equal(t, "sends, usual", []int{p.Sends, p.UsualPercent}, []int{10, 60})
 }
 
-// watchKnowsWhatIsUsual checks that no prefix is paused where few codes are entered anywhere. The
-// usual percentage is of the time before, so that an attack on a whole country does not lower it.
+// watchKnowsWhatIsUsual checks that no prefix is paused where few codes are entered anywhere. Only
+// older sends count in the usual percentage, so that an attack on a whole country does not lower
+// it.
 func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 20, 3, text("+86139", "CN"), inApp("notices"))
 	f.sendTexts(t, 20, 4, text("+86139", "CN"))
