@@ -26,7 +26,7 @@ func (p *PendingReceipt) Columns() []Column {
 // These say when a carrier is polled for a missing receipt.
 const (
 	FirstPollPause   = 30 * time.Second // between the first and the second poll
-	LongestPollPause = 6 * time.Hour    // longest pause between two polls
+	LongestPollPause = 6 * time.Hour    // after the first PollDoublings pauses
 	AwaitReceiptFor  = 72 * time.Hour   // after that it's no longer polled
 	PollDoublings    = 10               // pauses before LongestPollPause, each twice as long as the one before
 )

@@ -163,7 +163,7 @@ func (v *Verification) Columns() []Column {
 		{"not_me_at", &v.NotMeAt, ExportedColumn},
 		{"redeemed_at", &v.RedeemedAt, ExportedColumn},
 		{"redeemed_by", &v.RedeemedBy, NullableColumn},
-		{"replaces", &v.Replaces, InsertedByBegin}, // a text: written once, and read with the row alone
+		{"replaces", &v.Replaces, InsertedByBegin}, // a text: written once, and only read with its row
 		{"attempts_reset", &v.AttemptsReset, ExportedColumn},
 		{"caller_checks", &v.CallerChecks, InsertedByBegin | ExportedColumn},
 		{"check_key", &v.CheckKey, NullableColumn},

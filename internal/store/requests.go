@@ -234,7 +234,7 @@ func (d SendDetails) UsedProviders() (used, took []string) {
 type Lockout struct {
 	Class    Class
 	Wait     time.Duration // until a code can be checked; 0: not locked out
-	Failures int           // how many failures count in the bound with the longer wait
+	Failures int           // counted failures, by the limit with the longer wait; see rowrules.LockoutOf
 }
 
 // CheckRequest is one check of a typed code.

@@ -34,7 +34,7 @@ func askGate(limit int, window time.Duration, change ...func(*store.Intent)) sto
 	return in
 }
 
-// A row counts while it is younger than the window, also if the database's clock was set back.
+// A row counts while it is younger than the window, even if the database's clock was set back.
 // Without a rule on rejections, no rejected send counts.
 func TestDecideByTheDatabasesClock(t *testing.T) {
 	for age, want := range map[time.Duration]bool{time.Minute: true, time.Minute - time.Microsecond: false, 0: false, -time.Hour: false} {

@@ -8,7 +8,7 @@ import (
 
 // SMSCharge is the price of a text message for one spend cap.
 type SMSCharge struct {
-	Cap    string       // with its app or country; unique in a call of Spend
+	Cap    string       // name of the cap, with its app or country; unique in a call of Spend
 	Per    quota.Period // Day or Month, in UTC on the database's clock
 	Amount int64        // millionths of the currency, not negative
 	Limit  int64        // the most that a period may cost, including this charge

@@ -120,7 +120,7 @@ func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 	return at
 }
 
-// Measures are numbers of codes and delivery times.
+// Measures are counts of codes, and delivery times.
 type Measures struct {
 	// Opened counts the verifications whose first send is in the range, Approved those of them that
 	// are approved. If the hour's counts are stored, later approvals aren't included. A code that

@@ -72,8 +72,8 @@ func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && 
 
 // A burst is more than BurstLimit recipients whom one mail server refused with the same words
 // within BurstWindow, after sends by one class of callers. The server may be at fault, so all
-// suppressions of the burst are lifted. Metrics show bursts whose suppressions began within
-// BurstTold.
+// suppressions of the burst are lifted. sqldb.DB.LiftedBursts returns only bursts whose
+// suppressions began less than BurstTold ago.
 const (
 	BurstLimit  = 5
 	BurstWindow = 10 * time.Minute
@@ -86,7 +86,7 @@ const (
 	LiftedBurst    = "burst"
 )
 
-// Burst is one of the bursts whose suppressions began within BurstTold.
+// Burst is a burst that sqldb.DB.LiftedBursts returned.
 type Burst struct {
 	Server, Words string
 	Recipients    int

@@ -24,7 +24,7 @@ type gatedRuns struct {
 	end   chan struct{}
 }
 
-// gated runs a test with a batcher in a bubble, and closes it.
+// gated runs a test with a batcher in a bubble, and then closes the batcher.
 func gated(t *testing.T, test func(t *testing.T, g *gatedRuns)) {
 	t.Helper()
 	servertest.Bubble(t, func(t *testing.T) {

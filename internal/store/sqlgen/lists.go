@@ -109,7 +109,7 @@ func (r *Row) UUID(name string, v uuid.UUID) { r.add(name, "uuid", value{valid: 
 // Bytes adds a bytea, NULL for nil.
 func (r *Row) Bytes(name string, v []byte) { r.add(name, "bytea", value{bytes: v}) }
 
-// add also appends the column in the call of NewList, whose Row has no columns yet.
+// add also appends the column if it is missing, as in the Row of NewList.
 func (r *Row) add(name, of string, v value) {
 	if r.next == len(r.columns) {
 		r.columns = append(r.columns, listColumn{name: name, of: of})

@@ -143,9 +143,9 @@ func TestWriteTakesTurns(t *testing.T) {
 	})
 }
 
-// slowly is an engine that takes the time each for each deleted send, and the time later after
-// three transactions, on the clock of a bubble. It records how many sends each transaction deleted,
-// and the ratio of the writer's free time to the time of the transaction.
+// slowly is an engine whose transactions take s.each for a deleted send and, after the first three,
+// s.later, on the clock of a bubble. It records how many sends each transaction deleted, and the
+// ratio of the writer's free time to the time of the transaction.
 type slowly struct {
 	*DB
 	each, later time.Duration
@@ -495,7 +495,8 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.ErasedMask)
 }
 
-// The test searches the bytes of the file and of the files beside it, not only the rows.
+// After an erasure, neither the file nor the files beside it have a trace of the recipient. The
+// test searches their bytes, not only the rows.
 func TestSQLiteKeepsNoTrace(t *testing.T) {
 	const who = 250 // the hash ends in this byte; the file has fewer pages, so no page number looks like the hash
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)

@@ -45,7 +45,8 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 		got := f.report(t, v.ID, step.told)
 		Equal(t, "after "+string(step.told), []any{got.Reported, got.ApprovedAt}, []any{step.want, approvedAt})
 	}
-	f.report(t, f.Admit(t, f.Intent(3, withCode("sealed"))).Verification.ID, store.ReportFailed) // adds no event, because the code has not ended
+	// this report adds no event, because the code has not ended
+	f.report(t, f.Admit(t, f.Intent(3, withCode("sealed"))).Verification.ID, store.ReportFailed)
 	events := f.events(t, store.AppEventFilter{})
 	ended := func(e store.AppEvent) bool { return e.ID == store.ExpiryEventID(v) }
 	Equal(t, "events, of which one tells of the end", []any{len(events), slices.ContainsFunc(events, ended)}, []any{2, true})
