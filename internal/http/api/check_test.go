@@ -14,8 +14,8 @@ import (
 
 // An Idempotency-Key is the same text with or without quotes. With the key, the answer to the right
 // code can be repeated, by ID and by recipient. The same key with another code gets 409 and costs
-// no attempt. To another app, and to a browser that checks a code of a back end, the answer is that
-// there is no such verification. A key of another caller's check gets 409 and costs no attempt.
+// no attempt. Another app, and a browser that checks a back end's code by ID, get a 404. The key of
+// another caller's check gets 409 and costs no attempt.
 func TestCheckByKey(t *testing.T) {
 	const key, approving, elsewhere = "5f0c9a4be1d24786a35e70c81b9f2d63", "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
 		"sk_elsewhere_0123456789abcdef"

@@ -66,7 +66,8 @@ func TestForgedRequestsCostTheirLength(t *testing.T) {
 	}
 }
 
-// costsItsLength posts each body without extra headers, and one body with each set of headers.
+// costsItsLength posts each body without extra headers, and one body with each set of headers. It
+// fails the test if an answer is not a 401, or if a request allocates too much for its length.
 func costsItsLength(t *testing.T, name string, h http.Handler, path string, bodies map[string]string, now string) {
 	t.Helper()
 	signed := func(signatures string) http.Header {

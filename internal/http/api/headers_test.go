@@ -59,7 +59,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// For any header, the key is within bounds and has no character that could break a line.
+// For any header, the result is an error, or a key that is within bounds, has no character that
+// could break a line, and is the same in its quoted form.
 func FuzzIdempotencyKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		key, err := idempotencyKey(http.Header{"Idempotency-Key": {header}})

@@ -69,9 +69,9 @@ func (k Keys) keyFor(presented string) (found *Key) {
 //   - the key is missing, unknown or expired
 //   - the key lacks the scope that the route needs, or the route is only for secret keys
 //   - a public key comes from a page of an origin that the key does not allow, or the browser's
-//     address sent too many requests
+//     network sent too many requests
 //   - a secret key comes from a page of another origin
-//   - a key that this process generated comes from another machine
+//   - a key that this process generated comes from another machine, or through a proxy
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.overloadError != nil {

@@ -41,7 +41,7 @@ type EventHandlers struct {
 	Count         func(provider, outcome string)                                     // each event's result, or the outcome of a request
 	Logger        *slog.Logger
 
-	lines logs.Throttle // about forged messages of topics
+	lines logs.Throttle // throttles log lines about forged messages of topics
 }
 
 // Register adds the route.

@@ -157,7 +157,7 @@ func TestLimitedClientLearnsNoRecipient(t *testing.T) {
 				}
 				e := newAPI(t, change)
 				client{t, e, "192.0.2.1", secret}.admitted(alice)
-				time.Sleep(10 * time.Minute) // the rules now have other waits
+				time.Sleep(10 * time.Minute) // alice's rule minute admits again, but day does not
 				for n, status := 0, 0; status != http.StatusTooManyRequests; n++ {
 					status = client{t, e, "203.0.113.9", public}.ask(fmt.Sprintf("mallory%d@example.com", n)).Code
 				}

@@ -25,7 +25,8 @@ type redeemedJSON struct {
 }
 
 // redeem handles POST /v1/proofs/redeem. The answer contains the whole address that the proof is
-// about. A proof can be redeemed once.
+// about. A proof can be redeemed once, but a repetition with the same Idempotency-Key gets the
+// answer again.
 func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) error {
 	key, err := idempotencyKey(c.Request().Header)
 	if err != nil {

@@ -69,7 +69,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 		f.verifier = before.verifier // keeps the keys that the old verifier has fetched
 	case err != nil && before == nil:
 		return nil, err
-	case err != nil: // for a minute, no login asks the provider again
+	case err != nil: // for a minute, no login requests the metadata again
 		before.at = p.now().Add(time.Minute - metadataLife)
 		return before, nil
 	}

@@ -6,7 +6,8 @@
 // Finish. An Identity has only a name and role values. The console decides what the person may do.
 //
 // The package accepts only claims for this client and this attempt, signed with the provider's
-// current keys. It never shows or logs texts from the provider: an Error has only fixed words.
+// current keys. An Error has only fixed words, never a text from the provider, so that it can be
+// shown and logged.
 package openid
 
 import (

@@ -86,7 +86,7 @@ func (page *Page) logBadLink(c echo.Context) {
 // loggablePattern matches a text of at most 64 characters that may be a name or an origin.
 var loggablePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9.:/_-]{0,63}$`)
 
-// longNumberPattern matches digits that may be part of a phone number.
+// longNumberPattern matches seven digits, which may be part of a phone number.
 var longNumberPattern = regexp.MustCompile(`\d([.:/_-]*\d){6}`)
 
 // loggablePart returns a text from a visitor if it may be logged. It returns "" if the text does

@@ -93,7 +93,7 @@ func nameOf(function any) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// tab is a tab on a world's page.
+// tab is a test's tab, which shows a world's page or a site with the widget.
 type tab struct {
 	*testing.T
 	ctx   context.Context

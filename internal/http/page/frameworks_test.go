@@ -197,7 +197,7 @@ func aWidgetWithVModel(t *testing.T, browser context.Context) {
 }
 
 // aWidgetWhoseValueIsSet tests a value that a framework sets. The value "" removes a proof and does
-// nothing else. Any other text does nothing.
+// nothing else. A text that is not a proof does nothing.
 func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (expression string)) {
 	b.Helper()
 	output := func(want string) {

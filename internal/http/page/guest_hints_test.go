@@ -40,7 +40,7 @@ func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 }
 
 // aBrowserReportsOfflineAtTheFirstCard tests a browser with the script denied before there is a
-// verification.
+// verification. The widget sends the request as soon as the service answers.
 func aBrowserReportsOfflineAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.away = true; window.instead = () => away ? new TypeError('Failed to fetch') : undefined;`)

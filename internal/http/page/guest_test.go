@@ -139,7 +139,7 @@ func (g *guest) sound() {
 	servertest.Same(g, "failures of scripts", browsertest.Value[string](g.Page, "faults.join()"), "")
 }
 
-// asks requests a code.
+// asks requests a code for an address at the first card.
 func (g *guest) asks(to string) { g.Helper(); g.card("ask"); g.Fill("#to", to+"\r") }
 
 // enters enters a code, which the field submits by itself.

@@ -19,7 +19,7 @@ func world(t *testing.T, rules ...quota.Rule) *pagetest.World {
 	return w
 }
 
-// sends makes a browser request a code for an address.
+// sends requests a code for an address as the world's person, without a browser.
 func sends(t *testing.T, w *pagetest.World, to string) {
 	t.Helper()
 	servertest.OK(t, w.Send(map[string]any{"channel": "email", "to": to}))

@@ -26,7 +26,7 @@ const (
 		"frame-ancestors 'self'"
 )
 
-// mailboxContent has the values that the page shows.
+// mailboxContent is the data of the template mailbox.
 type mailboxContent struct {
 	Mails []mailbox.Mail // newest first
 	Ask   string         // a command that requests a code; empty if the operator has set the API key

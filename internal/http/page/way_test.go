@@ -455,7 +455,7 @@ func aReaderWithoutATimeZone(t *testing.T, browser context.Context) {
 	}
 }
 
-// beside opens another tab that shares the cookies and the storage of this tab.
+// beside opens another tab that shares the cookies and the localStorage of this tab.
 func (t *tab) beside() *tab {
 	ctx, end := chromedp.NewContext(t.ctx)
 	t.Cleanup(end)

@@ -91,7 +91,7 @@ func aLateAnswerInAFrame(t *testing.T, browser context.Context) {
 }
 
 // aMessagesCodeMovesNoFocus tests a browser that fills in the code of a text message while the
-// person types in another field.
+// person types in another field. The focus stays in that field.
 func aMessagesCodeMovesNoFocus(t *testing.T, browser context.Context) {
 	w := phoning(t)
 	b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(`channels="sms" country="DE"`)+`<input id="pw">`, "")

@@ -369,7 +369,8 @@ func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 	b.tokens(5)
 }
 
-// aPageShowsItsOwnCheck tests a page that handles the event, and shows its own check.
+// aPageShowsItsOwnCheck tests a page that handles the event humancheck, and shows its own check.
+// The widget sends the token with which the page responds.
 func aPageShowsItsOwnCheck(t *testing.T, browser context.Context) {
 	own := `addEventListener('humancheck', (e) => { told.push(e.detail.by + e.detail.site_key); e.preventDefault(); setTimeout(() => e.detail.respond('mine')); })`
 	b := pressedSite(t, browser, tightly, own, asksFor(428, "http", "null", aRule))

@@ -148,7 +148,8 @@ func TestReferenceListsProblems(t *testing.T) {
 	}
 }
 
-// /docs and /llms.txt link to each document, and the targets of the document's links are served.
+// /docs, except for the README, and /llms.txt link to each document. The targets of the documents'
+// links are served.
 func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
 	get := func(path string) (kind, body string) {
 		w := getDocument(path)

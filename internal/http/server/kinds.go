@@ -21,7 +21,7 @@ type ProblemKind struct {
 // problemKinds are all kinds, in the order in which the documentation shows them.
 var problemKinds []ProblemKind
 
-// ProblemKinds returns all kinds.
+// ProblemKinds returns all kinds, in a slice that the caller may change.
 func ProblemKinds() []ProblemKind { return slices.Clone(problemKinds) }
 
 func registerProblemKind(k ProblemKind) ProblemKind {

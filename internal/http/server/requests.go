@@ -32,7 +32,7 @@ type RequestLimiter struct {
 	now     func() time.Time
 
 	mu      sync.Mutex
-	minute  int64                  // number of the current minute
+	minute  int64                  // the current minute, counted from 1970
 	counts  map[netip.Prefix]int64 // requests in the current minute, by network
 	before  map[netip.Prefix]int64 // requests in the minute before, by network
 	lines   logs.Throttle          // about refusals

@@ -16,8 +16,7 @@ import (
 // PublicKey is the public key of a site's widget.
 const PublicKey = "pk_uitest_0123456789abcdef"
 
-// Site is a page of another site that embeds the widget of a service. It has an origin of its own
-// and a strict content security policy.
+// Site is a page of another site that embeds the widget of a service. It has an origin of its own.
 type Site struct {
 	URL    string      // the address of the page: its origin and a slash
 	Script string      // at /own.js; set before a visit
@@ -67,8 +66,8 @@ func (s *Site) Origin() string { return strings.TrimSuffix(s.URL, "/") }
 // Close ends the site.
 func (s *Site) Close() { s.server.Close() }
 
-// Embed starts a site with this markup and additional style, and allows the site to use the world's
-// service.
+// Embed starts a site with this markup, additional style and a strict content security policy, and
+// allows the site to use the world's service.
 func (w *World) Embed(markup, css string) *Site {
 	base := strings.TrimSuffix(w.URL, "/")
 	head := `<link rel="icon" href="data:,"><link rel="stylesheet" href="/own.css">` +
