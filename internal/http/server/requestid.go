@@ -21,7 +21,7 @@ func assignRequestID(next echo.HandlerFunc) echo.HandlerFunc {
 // AdoptRequestID gives the request the client's own ID; see logs.AdoptRequestID.
 func AdoptRequestID(c echo.Context) {
 	h := c.Response().Header()
-	if id := logs.AdoptRequestID(c.Request().Context()); id != h.Get(echo.HeaderXRequestID) { // Set allocates, so it is called only for another ID
+	if id := logs.AdoptRequestID(c.Request().Context()); id != h.Get(echo.HeaderXRequestID) { // since Set allocates
 		h.Set(echo.HeaderXRequestID, id)
 	}
 }
