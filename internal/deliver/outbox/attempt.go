@@ -24,7 +24,7 @@ import (
 const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
 	ReasonUnreadable    = "unreadable"     // secret_keys lacks a key, so the recipient can't be decrypted, or the code can't be derived
-	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
+	ReasonNoAnswer      = "no_answer"      // the provider may have accepted the message, but no answer came
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any longer
 	temporary           = "temporary_"     // prefix: the reason of a postponed send ends with the stage that failed
 	reasonBacklog       = "backlog"        // more messages wait than may be sent now

@@ -10,12 +10,12 @@ import (
 )
 
 // lane has the waiting messages of one queue of the database, and the workers that send them. Each
-// channel has its own lanes and limits. So a hanging carrier delays no mail, and a hanging mail
+// channel has its own lanes and limits, so a hanging carrier delays no mail, and a hanging mail
 // server delays no text message. In each channel, the sends of strangers have their own lane
-// (store.Class.IsStranger). If there are several connections, the strangers' lane leaves some of
-// them free. So even a flood of strangers' sends leaves connections for the sends of other callers.
-// Within a lane the apps take turns, so that no app's sends wait behind the backlog of another app.
-// The lane itself has no lock: only Outbox.update changes its fields.
+// (store.Class.IsStranger). If there are several connections, this lane leaves some of them free
+// for the sends of other callers, even in a flood. Within a lane the apps take turns, so that no
+// app's sends wait behind the backlog of another app. A lane has no lock of its own: only
+// Outbox.update changes its fields.
 type lane struct {
 	store.Queue
 	queues           map[string]*queue // by app: flights that wait for a worker
@@ -78,10 +78,9 @@ func byExpiry(a, b *flight) int {
 		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
 }
 
-// queue has the flights of one app that wait for a worker. A flight is a send that this process has
-// leased. In the lane of strangers, the networks take turns, and each turn serves one flight. So no
-// network waits for all flights of another. In any other lane, flights are served in the order of
-// byExpiry.
+// queue has the flights of one app that wait for a worker. In the lane of strangers, the networks
+// take turns, and each turn serves one flight, so that no network waits for all flights of another.
+// In any other lane, flights are served in the order of byExpiry.
 type queue struct {
 	byNetwork map[string]turn
 	turns     []string // the networks; the first one is served next

@@ -131,7 +131,7 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 // might never have its turn.
 func TestQueueHoldsExactlyItsCapacity(t *testing.T) {
 	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
-		r.Sleep(500 * time.Millisecond) // between two looks at the database
+		r.Sleep(500 * time.Millisecond) // between two ticks
 		ids := r.SendMany(0, memory+1)
 		r.Sleep(time.Second + time.Millisecond) // one message was delivered
 		ids = append(ids, r.SendMany(memory+1, 1)...)

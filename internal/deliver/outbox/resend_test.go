@@ -82,11 +82,11 @@ func TestResendsGoAnotherWay(t *testing.T) {
 	away := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
 	pause := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, About: delivery.AboutPace, RetryAfter: time.Hour}
 	for name, c := range map[string]struct {
-		ways, prefixes string // names; the prefixes of the second carrier
+		ways, prefixes string // the names of the ways, and the prefixes that the second carrier serves
 		same           bool
 		fails          failures
 		want           string // the ways that a send and three resends try
-		mails          bool   // mail servers as well
+		mails          bool   // the case is also for mail servers, not only for carriers
 	}{
 		"two ways":                            {ways: "a b", want: "a b a a", mails: true},
 		"three ways":                          {ways: "a b c", want: "a b c a", mails: true},

@@ -64,7 +64,8 @@ func (limited) Send(context.Context, delivery.Mail) (delivery.Result, error) {
 	panic("workers of the simulation send nothing")
 }
 
-// simulate returns all messages, after the server has accepted each of them.
+// simulate runs a simulation of the pattern, and returns its messages after the server has accepted
+// each of them.
 func simulate(p pattern) (all []*simulated) {
 	const life = 10 * time.Minute
 	random := rand.New(rand.NewPCG(1, 2))

@@ -104,7 +104,7 @@ func TestBudgetIsReadByOneRequest(t *testing.T) {
 }
 
 // The log has one line each when strangers have used their part of a cap, when 80 % of the whole
-// cap are used, and when the cap is reached for all.
+// cap is used, and when the cap is reached for all.
 func TestSpendCapLogLines(t *testing.T) {
 	var lines strings.Builder
 	var stopped []string

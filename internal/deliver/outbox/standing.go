@@ -106,7 +106,7 @@ func (r *reputations) add(key string, n int, now time.Time) {
 	r.of[key] = reputation{min(maxScore, max(-heldWeight, one.score+n)), now}
 }
 
-// forgetOne removes the oldest of a few reputations.
+// forgetOne removes the oldest of 16 reputations, chosen at random.
 func (r *reputations) forgetOne() {
 	oldest, tried := "", 0
 	for key, one := range r.of { // in random order

@@ -22,8 +22,9 @@ import (
 	"sendcode/quota"
 )
 
-// A process stops between the 202 and the mail. Another process takes its send over, and the app
-// gets one event. If the first process runs on after that, it changes nothing.
+// A process stops after it has admitted a send and before the mail has left. Another process takes
+// the send over, and the app gets one event. If the first process runs on after that, it changes
+// nothing.
 func TestCrashIsTakenOver(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		a, dead, release := r.Orphan(nil)
