@@ -1,6 +1,6 @@
 // Package admission bounds how many requests are under way. A Limiter bounds the requests of the
-// whole process, so that every admitted request is answered in time. A Bulkhead bounds the requests
-// for one recipient, so that a flood for one recipient doesn't delay the others.
+// whole process, so that admitted requests are answered in time. A Bulkhead bounds the requests for
+// one recipient, so that a flood for one recipient doesn't delay the others.
 package admission
 
 import (

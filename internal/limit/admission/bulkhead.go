@@ -23,7 +23,7 @@ var errNoSlot = errors.New("admission: no slot became free in time")
 //
 // A request that was not admitted keeps its slot for releaseDelay after its answer, so a process
 // refuses at most 1,000 requests a second for one recipient. Refusing a flood faster wouldn't help,
-// because clients retry. Ordinary users never wait.
+// because clients retry. Ordinary users don't wait, because they need far fewer slots.
 //
 // Strangers hold at most half of the slots, so that nobody else waits behind them. Safe for
 // concurrent use.

@@ -204,7 +204,7 @@ func TestLimitsWhileTheLimiterIsAway(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[0]", wait: 57 * time.Second})
 		time.Sleep(time.Minute)
-		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[1]"}) // refused events were not kept
+		r.expect(applimits.Take, "web", "", keys, answer{counted: true, left: "[1]"}) // no refused event counts
 	})
 }
 

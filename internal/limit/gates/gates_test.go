@@ -42,8 +42,8 @@ func TestDatabaseIsTheSecondGate(t *testing.T) {
 	}
 }
 
-// The database may go back in time, for example to a backup. Then the events that only the limiter
-// has still count together with later sends, until their windows end to the microsecond.
+// The database may go back in time, for example to a backup. Events that only the limiter has from
+// then on count together with later sends, exactly until their windows end.
 func TestTheLimiterIsTheSecondGate(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		for range 4 {

@@ -80,7 +80,7 @@ func TestReadsOfOneRecipientAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r, began := newSharedReads[time.Time](), time.Now()
 		var mu sync.Mutex
-		var last time.Time // when the last read of many began
+		var last time.Time // when the last read for the callers below began
 		reads, answers := 0, 0
 		ask := func(key readKey) (waited time.Duration) {
 			came := time.Now()

@@ -67,7 +67,7 @@ func startKept(r *vtest.Rig, ahead time.Duration, toDatabase func() time.Duratio
 	return p
 }
 
-// networkRules are rules of scopes that only the limiter counts, and a rule on recipients, which
+// networkRules sets rules of scopes that only the limiter counts, and a rule on recipients, which
 // the rows of sends count.
 func networkRules(s *vtest.Settings) {
 	s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 9, Window: 2 * time.Hour}

@@ -31,7 +31,8 @@ var (
 	secondAndHour = vtest.WithRules(secondAndHourRules...)
 )
 
-// watched is a replica that records its calls of the limiter and of the gates' statements.
+// watched is a replica that records its calls of the limiter, and of the database's Begin and
+// ReadHistory.
 type watched struct {
 	*vtest.Service
 	db    *sqlitetest.DB
@@ -93,7 +94,7 @@ func TestCallsOfARequest(t *testing.T) {
 			})))
 		}
 		second := func() { r.Sleep(time.Second) }
-		deliver := func() { r.Sleep(0) } // until then the send may be refunded
+		deliver := func() { r.Sleep(0) } // refusals can't reuse rows that have a send in flight
 		const looked, added = "Peek ReadHistory", "Peek ReadHistory ReadHistory Record Peek"
 		for i, step := range []struct {
 			do   func()
@@ -117,8 +118,8 @@ func TestCallsOfARequest(t *testing.T) {
 			{flush, ""},
 			{send(false), "Take Refund Record Peek"},
 			{send(false), "Take ReadHistory"},
-			{second, ""}, // a refused Begin only reads
-			{send(true), "Take Begin"},
+			{second, ""},
+			{send(true), "Take Begin"}, // the refused Begin has written nothing
 			{second, ""},
 			{abandon, ""},
 			{look, looked},
@@ -510,8 +511,8 @@ func TestARefusalWaitsForASilentDatabase(t *testing.T) {
 
 var hourlyFailures = quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 9, Window: time.Hour}
 
-// Refusals that wait for a read share the next read if they need the same rows and their callers
-// have the same class.
+// Refusals that wait for a read share the next read if they need the same rows, and if either all
+// or none of their callers are strangers.
 func TestRefusalsThatShareARead(t *testing.T) {
 	purposes := func(s *vtest.Settings) {
 		like := s.Purposes["default"]
@@ -574,9 +575,9 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 	})
 }
 
-// One process waits between the read of a row and its Record, while an administrator resets the
-// recipient: the reset events stay away. Without a reset, Record adds the event with its age,
-// unless the record comes too late.
+// A process is delayed between its read of a row and its Record. If an administrator resets the
+// recipient meanwhile, the event does not count again. Without a reset, Record adds the event with
+// its age, unless it is called more than maxRecordDelay after the read.
 func TestRecordThatIsLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		parked        time.Duration

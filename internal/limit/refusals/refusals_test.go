@@ -35,8 +35,8 @@ func refusal(n int, ip string) store.SendOrRefusal {
 	}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
 }
 
-// drained fails the test unless this number of own rows and of shared rows is written, for this
-// number of requests, and no row is lost.
+// drained fails the test unless this number of own rows and of shared rows is to be written at the
+// instant at, for this number of requests, and no refusal is lost. It returns the rows.
 func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.SendOrRefusal {
 	t.Helper()
 	batch, lost := r.takeUnwritten(at, 0)
