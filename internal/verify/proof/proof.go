@@ -69,7 +69,7 @@ type Signer struct {
 	keys sync.Map // ed25519.PrivateKey by ID
 }
 
-// New uses the keys of a ring.
+// New returns a Signer that derives its keys from the ring.
 func New(ring *keys.Ring) *Signer { return &Signer{ring: ring} }
 
 // key derives the private key from the ring's key with this ID, once.

@@ -12,8 +12,8 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// An acceptance holds for one subscription of one provider, for an hour. A failed confirmation may
-// be repeated.
+// An acceptance is valid for one subscription of one provider, for an hour. A failed confirmation
+// can be repeated.
 func TestAcceptedSubscriptions(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
 		calls, failing := 0, error(nil)

@@ -57,7 +57,7 @@ type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// testMessageSender sends test messages. Implementation: testmessage.Sender.
+// testMessageSender is implemented by testmessage.Sender.
 type testMessageSender interface {
 	Send(ctx context.Context, r testmessage.Request) (testmessage.Result, error)
 }

@@ -164,7 +164,7 @@ func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 func TestSuppressedIsTakenOver(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.Suppress(vtest.Ana, time.Hour)
-		dead := r.Replica(&vtest.MailServer{}) // this process has no workers
+		dead := r.Replica(&vtest.MailServer{}) // not started, so it takes over no row
 		dead.Outbox.Capacity = 0               // each row that it takes goes back to the database at once
 		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(10 * time.Second)

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/verify/humancheck"
 )
 
-// Settings are how an app asks strangers.
+// Settings is the section human_check of an app: how strangers are asked.
 type Settings struct {
 	// Who checks: `work` is a proof of work without a vendor. `http` is a service of your own. The
 	// others are vendors.

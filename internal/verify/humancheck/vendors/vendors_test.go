@@ -51,7 +51,8 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		asked := f.questions()
-		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} { // the vendor would treat each of them as the same token
+		// Except for the empty one, a vendor would treat all of these as one token.
+		for _, token := range []string{"", "good_2 ", "good_2\t", "good_2\u00a0", "good_2\x00"} {
 			servertest.Same(t, fmt.Sprintf("%q", token), ask(v, token, "n"), humancheck.Result{Reason: no})
 		}
 		servertest.Same(t, "questions about it", f.questions(), asked)
