@@ -2,11 +2,10 @@ package delivery
 
 import "slices"
 
-// About is the subject of a failure. It decides which other messages would fail, too. If the server
-// or carrier answered, it is set where the answer is read: by ErrorByReply for mail servers, and by
-// the tables of package providerhttp and of the carriers. Package smtp replaces it in three cases
-// that the answer alone does not show: the recipient caused the failure (blameRecipient), no other
-// connection became free (Client.Deliver), or the attempt's context ended (newError).
+// About is the subject of a failure: it says which other messages would fail, too. The code that
+// reads a reply sets it: ErrorByReply for mail servers, and for HTTP APIs the tables of packages
+// providerhttp, mailapi and sms. Package smtp corrects it where the reply alone does not show the
+// subject, for example in blameRecipient.
 type About string
 
 // These are sorted by how many messages fail, from all to one. AboutUs says nothing about other
@@ -15,7 +14,7 @@ const (
 	AboutServer     About = ""           // the server or carrier: broken, or without a readable answer
 	AboutConnection About = "connection" // this connection, or that there is one connection too many
 	AboutPace       About = "pace"       // too much is sent at once or within some time: the server itself works
-	AboutAccount    About = "account"    // the service's login, balance, address or request: all its messages are refused
+	AboutAccount    About = "account"    // the service's login, balance, IP address or request: all its messages are refused
 	AboutSender     About = "sender"     // the sender: all its messages
 	AboutMessage    About = "message"    // this message, or a reason that names no other subject
 	AboutRecipient  About = "recipient"  // this recipient, for now or for this server; if Temporary: perhaps this recipient
@@ -26,7 +25,7 @@ const (
 
 func (e *Error) isAbout(all ...About) bool { return e != nil && slices.Contains(all, e.About) }
 
-// BefallsAll reports whether all messages through the same server or carrier would fail now.
+// BefallsAll reports whether other messages through the same server or carrier would now fail, too.
 func (e *Error) BefallsAll() bool {
 	return e.isAbout(AboutServer, AboutConnection, AboutPace, AboutAccount)
 }
@@ -36,25 +35,26 @@ func (e *Error) BefallsAll() bool {
 // ended them.
 func (e *Error) BadAddress() bool { return e.isAbout(AboutAddress, AboutMailbox) }
 
-// NoteStranger sets Chosen if the failure of a stranger's message is about the recipient.
+// NoteStranger sets Chosen if the failure is about the recipient. Call it only for a stranger's
+// message.
 func (e *Error) NoteStranger() {
 	if e.isAbout(AboutRecipient, AboutAddress, AboutMailbox) {
 		e.Chosen = true
 	}
 }
 
-// NoMailbox reports whether mail can never reach this address. Then the address is suppressed.
+// NoMailbox reports whether the mailbox does not exist. Then the address is suppressed.
 func (e *Error) NoMailbox() bool { return e.isAbout(AboutMailbox) }
 
 // MayGoElsewhere reports whether the message may go to another server or carrier after the one
 // named way refused it for good. used has the names of all servers or carriers that earlier
-// messages to the recipient used, and took has those that accepted a message. The message may go
+// messages with the same code used, and took has those that accepted one. The message may go
 // elsewhere in three cases:
 //
 //   - Elsewhere is set.
 //   - used is not empty and lacks way, and the refusal is about neither the recipient nor us.
-//     Then way was tried first because no earlier message had used it (see UnusedFirst). Now the
-//     names in used may be tried.
+//     UnusedFirst may have moved way to the front only because it is not in used, so the names in
+//     used may still be tried.
 //   - took contains a name but not way, the failure has no Reason, and the refusal is not about us.
 //     Another server or carrier accepted an earlier message, so this refusal proves nothing.
 //     Failures with a Reason are excepted, such as a recipient's opt-out or a carrier's hold.

@@ -155,8 +155,8 @@ mail 550 - other mailbox unavailable
 dot 550 - other mailbox unavailable
 `
 
-// A refusal causes a suppression, or counts for failures, only if its code and its words are about
-// the address.
+// BadAddress and NoMailbox agree with the verdict of each line. With a status 4xx, the same reply
+// is Temporary and not about the address.
 func TestBadAddressAndNoMailbox(t *testing.T) {
 	for line := range strings.Lines(strings.TrimSpace(refusals)) {
 		var stage, code, want string

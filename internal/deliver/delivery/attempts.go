@@ -1,11 +1,12 @@
 package delivery
 
-// Attempts follow a message that is offered to one server or carrier after the other. They decide
-// whether the message may be offered to the next one, and what the outcome is in the end. Call one
-// of Note, Postpone, Skip and Decline for each server, in the order in which the servers are tried.
+// Attempts tracks a message that is offered to one server or carrier after the other. It decides
+// whether the message may be offered to the next one, and what the final outcome is. For each
+// server or carrier that is considered, call one of Note, Postpone, Skip and Decline, in the order
+// in which they are considered. In this file, "server" also means a carrier.
 type Attempts struct {
 	used, took []string // see Error.MayGoElsewhere
-	aside      error    // the outcome's Err if nothing was tried, and a server was skipped
+	aside      error    // the outcome's Err if no server was tried or postponed, and one was skipped
 
 	last     outcome // the last attempt; its Provider is empty before the first one
 	goesOn   bool    // the last server did not accept the message, and another server may
@@ -21,17 +22,17 @@ type outcome struct {
 	fail *Error
 }
 
-// NewAttempts returns Attempts before the first server is tried. used and took are those of
-// Error.MayGoElsewhere. aside is the error that says that every server is set aside.
+// NewAttempts returns Attempts to which no server was offered yet. used and took are the parameters
+// of Error.MayGoElsewhere. aside is the error that says that every server is set aside.
 func NewAttempts(used, took []string, aside error) *Attempts {
 	return &Attempts{used: used, took: took, aside: aside, goesOn: true}
 }
 
 const errOthersAside = SafeError("a server or carrier that may take the message is set aside or busy, and the others refuse it")
 
-// Note notes an attempt. It reports whether the message may be offered to another server: after a
-// Temporary failure, because the message was certainly not accepted, and if Error.MayGoElsewhere
-// says so.
+// Note records an attempt at a server. It reports whether the message may be offered to another
+// server: after a Temporary failure, because the message was certainly not accepted, and if
+// Error.MayGoElsewhere says so.
 func (a *Attempts) Note(r Result, fail *Error) (goesOn bool) {
 	temporary := fail != nil && fail.Class == Temporary
 	a.last, a.goesOn = outcome{r, fail}, temporary || fail.MayGoElsewhere(r.Provider, a.used, a.took)
@@ -41,19 +42,20 @@ func (a *Attempts) Note(r Result, fail *Error) (goesOn bool) {
 	return a.goesOn
 }
 
-// Postpone notes a server that would accept the message after fail.RetryAfter.
+// Postpone records a server that was not tried, because the service may send to it only after
+// fail.RetryAfter (ErrPace).
 func (a *Attempts) Postpone(fail *Error) {
 	if a.paced == nil || fail.RetryAfter < a.paced.RetryAfter {
 		a.paced = fail
 	}
 }
 
-// Skip notes a server that was not tried, because it is busy or because it is set aside. It may
-// accept the message at any time.
+// Skip records a server that was not tried, because it is set aside or, if busy is true, because it
+// has no connection free for the message. It may accept the message at any time.
 func (a *Attempts) Skip(busy bool) { a.skipped, a.busy = true, a.busy || busy }
 
-// Decline notes a server that was not tried for a reason of this service, such as a spend cap. Of
-// several reasons, Outcome returns a Temporary one, otherwise the first.
+// Decline records a server that was not tried for a reason of this service, such as a spend cap. Of
+// several reasons, Outcome returns a Temporary one if there is one, otherwise the first.
 func (a *Attempts) Decline(fail *Error) {
 	if a.declined == nil || fail.Class == Temporary {
 		a.declined = fail

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/deliver/delivery"
 )
 
-// Each row has what happened with three servers, one after the other, and what Outcome returns.
+// Each row has a step for each of three servers, and the result of Outcome after the steps.
 func TestAttemptsOutcome(t *testing.T) {
 	aside := errors.New("all are set aside")
 	temporary := func(after time.Duration) *delivery.Error {
@@ -42,9 +42,9 @@ func TestAttemptsOutcome(t *testing.T) {
 
 	const first, second, third = "first", "second", "third"
 	type want struct {
-		asked    int // how many steps are made until Note returns false
+		asked    int // how many steps were made; none follows a Note that returns false
 		provider string
-		class    delivery.ErrorClass // "" if it is accepted
+		class    delivery.ErrorClass // "" if the message is accepted
 		after    time.Duration       // seconds
 		err      string
 	}

@@ -25,11 +25,13 @@ const (
 // or carrier.
 var ErrHealthUnknown = errors.New("the attempt says nothing about the health of the server")
 
-// Health is the health of one server or carrier.
+// Health says whether a mail server, a carrier or a vendor of human checks is in use and, if it is
+// not, why.
 type Health struct {
-	Server string // host:port of a mail server, name of a carrier
+	Server string // host:port of a mail server, name of a carrier, or app/vendor of a human check
 	// Up is true while the breaker is closed. Otherwise one attempt is allowed every
-	// BreakerOpenFor.
+	// BreakerOpenFor. Of a mail server, Up is also false while no login can succeed; see
+	// Servers.Health of package mailserver.
 	Up bool
 	// Since is when Up last changed; zero if it never did.
 	Since time.Time
@@ -40,8 +42,8 @@ type Health struct {
 	CertificateEnd time.Time
 }
 
-// Breaker is the circuit breaker of one mail server or carrier. The caller decides which results
-// are faults. Safe for concurrent use.
+// Breaker is the circuit breaker of one mail server, carrier or vendor of human checks. The caller
+// decides which results are faults. Safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -54,8 +56,8 @@ type Breaker struct {
 }
 
 // NewBreaker returns a breaker that opens after three faults in a row. If byRate is true, it also
-// opens if at least half of ten or more attempts within a minute were faults. These counts start
-// again at zero each minute.
+// opens if at least half of ten or more attempts within a minute were faults. With byRate, every
+// count starts again at zero each minute, also the count of faults in a row.
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{

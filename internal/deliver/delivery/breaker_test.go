@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// try makes one attempt if the breaker admits it.
+// try makes an attempt with this result. It returns false if the breaker admits none.
 func try(b *delivery.Breaker, result error) bool {
 	report, ok := b.Allow()
 	if ok {
@@ -62,8 +62,8 @@ func TestBreakerByRateOpensAtHalfOfTheAttempts(t *testing.T) {
 	}
 }
 
-// A breaker admits any number of attempts while it is closed, and none while it is open. After its
-// pause it admits one at a time, until that attempt has its result.
+// AttemptsAllowed returns UnlimitedAttempts while the breaker is closed, and 0 while it is open.
+// After BreakerOpenFor it returns 1, but 0 while that attempt is under way.
 func TestHowManyABreakerAdmits(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b := delivery.NewBreaker("mx.example", false)
@@ -91,8 +91,8 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 	})
 }
 
-// Without traffic, a check closes a breaker again. No check is made during the breaker's pause, or
-// during an attempt.
+// Recheck closes a breaker without traffic. It makes no check during the first BreakerOpenFor,
+// while an attempt is under way, or while the breaker is closed.
 func TestBreakerRechecksAnIdlePart(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, checks := delivery.NewBreaker("mx.example", false), 0
@@ -106,7 +106,7 @@ func TestBreakerRechecksAnIdlePart(t *testing.T) {
 			time.Sleep(delivery.BreakerOpenFor + time.Microsecond)
 			return state{b.Health().Up, checks, b.Health().Why}
 		}
-		check(errBroken) // closed
+		check(errBroken) // the breaker is closed, so Recheck makes no check
 		for range delivery.FaultsToOpenBreaker {
 			try(b, errBroken)
 		}
@@ -119,7 +119,8 @@ func TestBreakerRechecksAnIdlePart(t *testing.T) {
 	})
 }
 
-// A server that gets no more mails may have a new certificate, so its last one is forgotten.
+// A week after the last connection, CertificateEnd returns zero, because the server may have
+// another certificate by then.
 func TestLastCertificateIsForgotten(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var last delivery.LastCertificate

@@ -62,8 +62,8 @@ func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 	return from, ""
 }
 
-// ParseSender parses the field From. It returns the domain in A-labels, or false if the field is
-// not valid.
+// ParseSender parses the field From and writes its domain as A-labels. It returns false if the
+// field is not valid.
 func ParseSender(text string) (from *mail.Address, ok bool) {
 	from, err := mail.ParseAddress(text)
 	// The decoded name is checked, too, because an encoded word can hide control characters.
@@ -115,15 +115,15 @@ func isDotted(text string, forbidden func(rune) bool) bool {
 	return true
 }
 
-// isIDHeader reports whether a header may be in Mail.IDHeaders. Mail servers ignore headers whose
-// names begin with X-. The value must need no encoding.
+// isIDHeader reports whether a header may be in Mail.IDHeaders. A name that begins with X- sets no
+// standard field. The value must need no encoding.
 func isIDHeader(name, value string) bool {
 	plain := func(s string) bool { return s != "" && len(s) <= 80 && isLettersDigitsHyphens(s) }
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
 }
 
-// isLettersDigitsHyphens reports whether s has only such ASCII characters. No encoding changes such
-// a text.
+// isLettersDigitsHyphens reports whether s stays the same in each encoding of a mail: in encoded
+// words, quoted-printable, HTML and URLs.
 func isLettersDigitsHyphens(s string) bool {
 	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }

@@ -23,7 +23,7 @@ type unfilledMail interface {
 }
 
 // MailEncoder encodes mails for SMTP. It keeps the encoded parts of each form with placeholders for
-// the code and the link. So for most mails, it only replaces the placeholders. The zero value is
+// the code and the link, so for most mails it only replaces the placeholders. The zero value is
 // ready for use, and safe for concurrent use.
 type MailEncoder struct {
 	mu      sync.RWMutex
@@ -66,8 +66,8 @@ const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\
 // only a part of the token, or if its subject has the token.
 const tokenPlaceholder = '~'
 
-// Encode fails if the mail can't be encoded. The send is then rejected, because another attempt
-// would fail, too.
+// Encode checks and encodes a mail. Its error is always Rejected, because another attempt would
+// fail, too.
 func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	to, id, problem := m.checkRecipientFields()
 	if problem != "" {
@@ -142,7 +142,7 @@ func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 }
 
 // partsWithPlaceholders returns the encoded parts of a form, or nil if filling them would not give
-// the texts of the mail. That is so if a template escapes the code or has a condition on it.
+// the texts of the mail, for example because a template escapes the code or has a condition on it.
 func partsWithPlaceholders(m, filled Mail, from *mail.Address) *sharedParts {
 	fill, token := m.Fill, m.Token
 	m.Fill, m.Token = placeholderCharacters[:len(fill)], strings.Repeat(string(tokenPlaceholder), len(token))
@@ -183,7 +183,7 @@ func findPlaceholders(text []byte, fill, token string) (offsets []int) {
 
 // fillPlaceholders writes fill and token over their placeholders in text.
 func fillPlaceholders(text []byte, placeholders []int, fill, token string) {
-	next := 0 // character of the token
+	next := 0 // index in token
 	for _, at := range placeholders {
 		if text[at] == tokenPlaceholder {
 			text[at], next = token[next], (next+1)%len(token)

@@ -82,9 +82,9 @@ func readMail(t *testing.T, content []byte) (r read) {
 	return r
 }
 
-// sameMail checks that a mail from an encoder that has encoded others reads as given, and that
-// another try has the same bytes. If the encoder refuses the mail, a new one must refuse it, too,
-// with the same error.
+// sameMail checks that a mail reads as given, although its encoder has encoded others before, and
+// that another try has the same bytes. If the encoder refuses the mail, a new encoder must refuse
+// it, too, with the same error.
 func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	t.Helper()
 	got, fail := e.Encode(m)
@@ -218,7 +218,7 @@ func TestUnsendable(t *testing.T) {
 		if r, fail := e.Encode(m); r != nil || fail == nil || fail.Class != Rejected || fail.Stage != StagePrepare {
 			t.Errorf("%s: %v", what, fail)
 		}
-		if m.Form = &usual; m.Text != "" && m.Subject == "Your code" { // the texts are the form's
+		if m.Form = &usual; m.Text != "" && m.Subject == "Your code" { // the form gives text and subject, so only other fields can be wrong
 			sameMail(t, &e, m)
 		}
 	}
@@ -261,8 +261,8 @@ func TestUnsendable(t *testing.T) {
 	}
 }
 
-// An encoded mail has the data that no log may repeat: the recipient, and the code, which is the
-// form's fill or a part of the text.
+// RenderedMail.Private has the recipient, and as Content the form's fill or, without a form, the
+// text.
 func TestEncodedMailTellsWhatIsPrivate(t *testing.T) {
 	plain := formed(nil, "")
 	plain.Form, plain.Subject, plain.Text = nil, "Your code", "Your code is 493817"

@@ -36,7 +36,7 @@ const (
 	StageBody        = "body" // the message, without the final dot
 	StageDot         = "dot"  // the final dot and the answer to it
 
-	StageRequest = "request" // for a provider with an HTTP API: from the first byte of the request to the answer
+	StageRequest = "request" // from the first byte of the request to the answer
 	StageAnswer  = "answer"  // the provider has answered
 )
 
@@ -91,11 +91,10 @@ type Error struct {
 	// Chosen is true if the failure is about the recipient, and anyone may have chosen the
 	// recipient. Such a failure says nothing about the health of the server or carrier.
 	Chosen bool
-	// ConnectionEnds is true if the mail server closes the connection, or if the next reply may
-	// belong to another command.
+	// ConnectionEnds is true if no other mail may use the connection: the mail server closes it,
+	// its login is no longer valid, or the next reply may belong to another command.
 	ConnectionEnds bool
-	// Err is a cause that is not in the reply, such as ErrPace. The service writes its text, not
-	// the server.
+	// Err is a cause that is not in the reply, such as ErrPace. Its text contains nothing private.
 	Err error
 }
 
@@ -130,8 +129,7 @@ func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// SafeError is an error whose text is written in this program. So it contains nothing private of a
-// server or a user.
+// SafeError is an error whose text this program composes without private data, so it may be logged.
 type SafeError string
 
 func (s SafeError) Error() string { return string(s) }

@@ -210,7 +210,8 @@ func TestMailAPITurns(t *testing.T) {
 	})
 }
 
-// The doctor's request sends no mail, and tells a good login from a bad one.
+// Examine sends no mail. It succeeds if the login is good or the key may only send, and fails if
+// the login is bad.
 func TestMailAPIExamine(t *testing.T) {
 	s := mailapitest.Start(t)
 	config, err := mailapi.ParseURL(s.URL())

@@ -144,9 +144,9 @@ func TestServersOfAResend(t *testing.T) {
 	})
 }
 
-// Of two servers, the first one is silent, or the second one, which a resend prefers. A mail waits
-// 5 s for a silent server. A resend prefers the second server only while that server's last mail
-// did not fail. If both servers are slow, a mail waits for the last one without this limit.
+// One of two servers is silent: the first, or the second, which a resend prefers. A mail waits 5 s
+// for a silent server. A resend prefers the second server only while that server's last mail did
+// not fail. If both servers are slow, a mail waits for the last one without this limit.
 func TestServersWithASilentOne(t *testing.T) {
 	silent := func(stage smtptest.Stage) smtptest.Script {
 		return smtptest.Misbehaving(smtptest.Rule{Stage: stage, Stall: true})
@@ -186,15 +186,16 @@ func TestServersWithASilentOne(t *testing.T) {
 	}
 }
 
-// pair returns two servers without a port, the preferred one first, and the senders for them.
+// pair returns Servers that prefer the server with the script first, and then both servers, which
+// have no port.
 func pair(t *testing.T, first, second smtptest.Script) (mailserver.Servers, *smtptest.Server, *smtptest.Server) {
 	t.Helper()
 	a, b := smtptest.New(t, first), smtptest.New(t, second)
 	return slices.Concat(a.Sender(t), b.Sender(t)), a, b
 }
 
-// post sends n mails, the first with the given number, from as many goroutines as an outbox has,
-// and returns the failures.
+// post sends n mails, the first with the number first, from as many goroutines as the outbox has
+// workers by default. It returns the failures.
 func post(t *testing.T, servers mailserver.Servers, first, n int) []error {
 	t.Helper()
 	outcomes := make([]error, n)

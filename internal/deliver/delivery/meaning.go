@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Meaning is the meaning of the words of a refusal.
+// Meaning is the reason that the words of a refusal give.
 type Meaning string
 
 const (
@@ -21,9 +21,10 @@ const (
 )
 
 // MeaningOf returns the meaning of a reply's words, which must not be redacted yet. It ignores
-// addresses, hosts and URLs, because an address such as spam@example.com says nothing about the
-// reason. A reply may say that the mailbox is missing and also name another reason. A clear phrase
-// for another reason then decides, and a weak one (weakReasons) does not.
+// hosts and URLs, and takes an address only as a noun for the mailbox, because an address such as
+// spam@example.com says nothing about the reason. A reply may say that the mailbox is missing and
+// also name another reason. A clear phrase for another reason then decides, and a weak one
+// (weakReasons) does not.
 func MeaningOf(reply string) Meaning {
 	reply = strings.ToLower(reply[:min(len(reply), maxReplyBytes)])
 	text := plainWords(notWords.ReplaceAllStringFunc(reply, func(token string) string {
@@ -61,7 +62,7 @@ var (
 	blockLists = regexp.MustCompile(`spamhaus|spamcop|dnsbl|\brbl\b|uribl|surbl`)
 )
 
-// anAddress stands for an address that was left out.
+// anAddress replaces each address of a reply, as one of the nouns in mailboxes.
 const anAddress = "rcpt"
 
 // These are tables of phrases, without accents and punctuation, because plainWords removes both
@@ -114,7 +115,8 @@ var (
 	// weakReasons give way to a phrase for a missing mailbox.
 	weakReasons = phrases("拒绝, 拒絕, 拒收, 拒否")
 
-	// missing has phrases that say without a noun that the mailbox doesn't exist.
+	// missing has phrases for a missing mailbox that need none of the nouns in mailboxes before or
+	// after them.
 	missing = phrases("no longer valid, no longer exists, no longer exist, no longer in use, no longer here, no longer with, no longer employed, " +
 		"no longer on server, no longer works, no mailbox found, no mailbox here, no user found, no user here, no account found, no account here, by that name, not our customer, unrouteable*, unroutable*, no such address, no such domain, unknown domain, " +
 		"recipientnotfound, recipnotfound, exrecipnotfound, usernotfound, nosuchuser, invalidrecipient, userunknown, " +
@@ -162,7 +164,8 @@ func phrases(lists ...string) (all []string) {
 	return all
 }
 
-// plainWords removes accents, apostrophes and punctuation, with a single blank between words.
+// plainWords removes accents, apostrophes and punctuation. It puts one blank between words, and one
+// at each end, so that a phrase matches only whole words.
 func plainWords(text string) string {
 	fields := strings.FieldsFunc(strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) || r == '\'' || r == '’' {

@@ -1,8 +1,8 @@
-// Package delivery has the types that mail servers and carriers share: the mail to send, the mail
-// rendered to bytes, the result of an accepted message, and the error of a message that was not
-// accepted. Package [sendcode/internal/deliver/delivery/mailserver] sends mails. Without a mail
-// server, [sendcode/internal/deliver/delivery/mailbox] receives mails on the same machine. Package
-// sms sends text messages.
+// Package delivery has what the ways of sending a message share: the mail to send, the mail
+// rendered to bytes, the result of an accepted message, the error of a message that was not
+// accepted, and the circuit breaker. Package [sendcode/internal/deliver/delivery/mailserver] sends
+// mails. Without a mail server, [sendcode/internal/deliver/delivery/mailbox] receives mails on the
+// same machine. Package sms sends text messages.
 //
 // The parts that mails with the same [Mail].Form share are encoded once. The recipient, the ID, the
 // date and the code are written into each mail.
@@ -16,7 +16,7 @@ import (
 )
 
 // SimulatorDomain is the domain of recipients for whom package mailbox simulates outcomes, such as
-// a bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
+// a bounce. The domain is reserved (RFC 6761 section 6.2), so its addresses are nobody's.
 const SimulatorDomain = "simulator.test"
 
 // Mail is one mail, completely rendered before a connection is opened. It has the same bytes in

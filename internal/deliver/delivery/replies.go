@@ -18,7 +18,7 @@ type replyRow struct {
 	marks    marks
 }
 
-// marks are further fields of an Error.
+// marks are the fields of an Error that are true for a row.
 type marks int
 
 const (
@@ -69,14 +69,14 @@ var replies = []replyRow{
 	{StageAuth, "432", "", "", Temporary, AboutAccount, 0},
 	{"", "432", "", "", Temporary, AboutConnection, crowded},
 
-	// Before MAIL the server has received nothing of the mail. A greeting with 4xx counts as a sign
-	// of too much load, because no other reason is known yet.
+	// A 4xx reply to the connection or to EHLO counts as a sign of too much load, because no other
+	// reason is known yet.
 	{StageHello, "4xx", "", "", Temporary, AboutServer, crowded},
 	// Amazon throttles with 454 without an enhanced code. Postfix denies relaying to a domain with
 	// 454 4.7.1, which a later row matches.
 	{StageMail + " " + fromRcpt, "454", "-", "", Temporary, AboutPace, crowded},
-	// Here 452 and 454 mean too little storage or too many mails, and 4.7.x is a policy such as a
-	// rate limit (RFC 3463 section 3.8).
+	// Before RCPT, 452 and 454 mean too little storage or too many mails, and 4.7.x is a policy
+	// such as a rate limit (RFC 3463 section 3.8).
 	{beforeMail + " " + StageMail, "452 454", "", "", Temporary, AboutAccount, crowded},
 	{beforeMail + " " + StageMail, "4xx", "4.7.", "", Temporary, AboutAccount, crowded},
 	// The server has a fault, for example of its disk, or cannot look up the sender.
@@ -94,8 +94,8 @@ var replies = []replyRow{
 	// Mailtrap answers 550 5.7.0 at DATA if mails come too fast, although the code means "for
 	// good".
 	{fromRcpt, "5xx", "", string(TooFast), Temporary, AboutPace, crowded},
-	// MAIL names no recipient, so the server refuses because of the sender: it may not use this
-	// server, or its address is called malformed. Another server may accept the mail.
+	// MAIL names no recipient, so the server refuses because of the sender: the sender may not use
+	// this server, or its address counts as malformed. Another server may accept the mail.
 	{StageMail, "5xx", "", "", Rejected, AboutSender, elsewhere},
 	// The server refuses the sender after MAIL (RFC 3463 section 3.2; 5.7.60 and 5.2.252 of
 	// Exchange). Postfix refuses the sender at RCPT, Exchange after the final dot.
@@ -123,8 +123,8 @@ var replies = []replyRow{
 	{"", "", "", "", Temporary, AboutServer, 0},
 }
 
-// ErrorByReply returns the error of a stage of the SMTP dialogue. status is 0 if there was no
-// readable reply.
+// ErrorByReply returns the error for a reply at a stage of the SMTP dialogue. status is 0 if there
+// was no readable reply.
 func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
 	row := rowOfReply(stage, status, code, says)
 	return &Error{

@@ -42,10 +42,10 @@ type PrivateData struct {
 }
 
 // RedactReply returns the part of a server's reply that may be logged, as one line of at most 400
-// characters: known words, statuses, IP addresses, names of registered domains, short identifiers
-// of large providers, and URLs without their query. Any other word becomes "…". So addresses, local
-// parts, names, codes and numbers are left out, even if the server wrote them in another form.
-// Without a word or URL, the result is "".
+// characters: known words, statuses, IP addresses, hosts under a public suffix, short identifiers
+// of large providers, and URLs without their query. Any other word becomes "…", and so does a part
+// that may be private. So addresses, local parts, names, codes and long numbers are left out, even
+// if the server wrote them in another form. Without a word or URL, the result is "".
 func RedactReply(text string, p PrivateData) string {
 	if len(text) > maxReplyBytes {
 		text = text[:maxReplyBytes]
@@ -82,8 +82,9 @@ func shortenReply(line string) string {
 const maxBurstWords = 160 // bytes of NormalizeReply's result
 
 // NormalizeReply returns the status codes and the redacted words of a reply in a form that is the
-// same for all recipients: without omission marks, hosts, URLs, numbers and identifiers. So the
-// service notices when many recipients are suppressed for the same reply in a short time.
+// same for all recipients: without omission marks, hosts, URLs, numbers and identifiers. The
+// service compares this form to notice that many recipients are suppressed for the same reply in a
+// short time.
 func NormalizeReply(codes, redacted string) string {
 	words := codes
 	for token := range strings.FieldsSeq(strings.ToLower(redacted)) {

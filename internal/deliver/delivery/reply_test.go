@@ -15,7 +15,7 @@ var replyPrivate = PrivateData{
 }
 
 // Replies in the words of large providers and servers, as far as public reports show the words. The
-// recipient is ours.
+// recipient is invented.
 var realReplies = map[string]string{
 	// Gmail
 	"5.7.26 This mail has been blocked because the sender is unauthenticated.\n5.7.26 Gmail requires all senders to authenticate with either SPF or DKIM.\n5.7.26 \n5.7.26  For instructions on setting up authentication, go to\n5.7.26  https://support.google.com/mail/answer/81126#authentication a640c23a62f3a-a7bc9e2si12345.321 - gsmtp": "5.7.26 This mail has been blocked because the sender is unauthenticated. 5.7.26 Gmail requires all senders to authenticate with either SPF or DKIM. 5.7.26 5.7.26 For … on … up authentication, go to 5.7.26 https://support.google.com/mail/answer/81126?… … gsmtp",

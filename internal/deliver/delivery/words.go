@@ -35,8 +35,7 @@ func encodeHeader(text string) string {
 	return strings.Join(append(words, word+encodedWordEnd), " ")
 }
 
-// formatFrom quotes an ASCII name where necessary if its first word fits. Any other name is
-// encoded.
+// formatFrom puts an ASCII name in quotes if its first word fits. Any other name is encoded.
 func formatFrom(from *mail.Address) string {
 	if text := from.String(); isPrintableASCIIOrPlaceholder(from.Name) && firstWordFits(text) {
 		return text
