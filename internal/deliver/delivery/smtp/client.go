@@ -96,7 +96,7 @@ func (c *Client) Deliver(ctx context.Context, patience time.Duration, begin func
 }
 
 // mayBegin returns the result of begin. If begin returns false or panics, mayBegin gives back the
-// session that acquire returned.
+// session that acquire returned, and the mail does not count for the pace.
 func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	defer func() {
 		if !ok {

@@ -6,11 +6,10 @@ import "time"
 // simultaneous connections the server accepts. It is not safe for concurrent use; the pool's lock
 // guards it.
 //
-// It begins with `begin` connections. Beyond the number that has worked so far, it allows a
-// connection only while fewer than maxTrials open connections are unproven. If the server says that
-// there are too many connections or mails of this service, the limit is the number of the other
-// connections for growAfterRefusal, or for a shorter time; see held. After that, one more
-// connection is tried.
+// It begins with `begin` connections. It allows more connections than have worked so far only while
+// fewer open connections are unproven than trials returns. If the server says that there are too
+// many connections or mails of this service, the limit is the number of the other connections for
+// growAfterRefusal, or for a shorter time; see held. After that, one more connection is tried.
 type connLimit struct {
 	least, begin, most int
 
@@ -25,7 +24,7 @@ func newConnLimit(least, begin, most int) connLimit {
 	return connLimit{least: least, begin: begin, most: most, worked: begin}
 }
 
-// connCounts has the numbers of a pool's connections.
+// connCounts counts a pool's connections by state.
 type connCounts struct {
 	open     int // sessions in use, being opened, or idle
 	unproven int // how many of open are not proven; see session.proven
@@ -62,8 +61,8 @@ func (l *connLimit) maxSoon(now time.Time) int {
 }
 
 // trials returns how many unproven connections there may be at once, beyond the number that has
-// worked. There are two before the first refusal, so that a slow mail on one new connection does
-// not prevent a second one; none while held returns true; and then one.
+// worked. Before the first refusal there are two, so that a slow mail on one new connection does
+// not prevent a second one. While held returns true there are none. After that there is one.
 func (l *connLimit) trials(now time.Time) int {
 	switch {
 	case l.refused.IsZero():
@@ -74,10 +73,10 @@ func (l *connLimit) trials(now time.Time) int {
 	return 1
 }
 
-// held reports whether a refusal still forbids more connections than have worked. If the refusals
-// left only one connection of a pool that began with several, they do so only for growAfterFault:
-// a short fault may have caused them, or the server may have counted connections of a process that
-// has ended.
+// held reports whether a refusal still forbids more connections than have worked. A refusal forbids
+// them for growAfterRefusal. But if refusals left only one connection of a pool that began with
+// several, they forbid more for only growAfterFault: a short fault may have caused them, or the
+// server may have counted connections of a process that has ended.
 func (l *connLimit) held(now time.Time) bool {
 	lasts := growAfterRefusal
 	if l.worked == 1 && l.begin > 1 {

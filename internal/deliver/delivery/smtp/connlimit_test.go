@@ -15,11 +15,11 @@ func TestConnLimitLearnsFromAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		did  func(l *connLimit)
-		// after is the time since the last event, and unproven the connections being tried.
+		// after is the time since start, and unproven the connections being tried.
 		after    time.Duration
 		unproven int
-		now      int // how many connections there may be
-		soon     int
+		now      int // result of max
+		soon     int // result of maxSoon
 	}{
 		{name: "nothing yet: two trials", did: func(*connLimit) {}, now: 6, soon: 7},
 		{name: "one trial is open", did: func(*connLimit) {}, unproven: 1, now: 6, soon: 7},
@@ -149,7 +149,8 @@ func TestConnLimitLearnsFromAnswers(t *testing.T) {
 	}
 }
 
-// The mail of a refused connection goes over another connection only if there is one.
+// connRefused returns true only if there are other connections. mailRefused returns true if more
+// than `least` connections are open.
 func TestConnLimitSaysWhetherOthersWork(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {

@@ -109,7 +109,6 @@ func appendDotStuffed(out, content []byte) []byte {
 	}
 }
 
-// write writes lines to the socket, and returns after all of them are written.
 func (s *session) write(lines []byte) error {
 	w := s.client.Text.W
 	if _, err := w.Write(lines); err != nil {

@@ -9,7 +9,7 @@ import (
 // pace allows perMinute mails to begin within any minute. The pool's lock guards it.
 type pace struct {
 	perMinute int         // 0: any number
-	begun     []time.Time // when the last perMinute mails began, the longest ago first
+	begun     []time.Time // when the last perMinute mails began, oldest first
 	timer     *time.Timer // runs when the next mail may begin; see wakeAfter
 }
 

@@ -39,7 +39,8 @@ type waiter struct {
 }
 
 const (
-	// If no connection is free, a mail waits for growAfter before one more connection is opened.
+	// growAfter is how long a mail waits for a free connection before one beyond limit.least is
+	// opened.
 	growAfter = 2 * time.Millisecond
 	// maxPaceWait is how long a mail may wait until perMinute allows it. During a longer wait, its
 	// code might be used or expire.

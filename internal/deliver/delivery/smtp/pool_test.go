@@ -117,7 +117,6 @@ func burst(t *testing.T, s mailserver.Servers, first, n int) {
 	all.Wait()
 }
 
-// takes300ms is a receiver that takes 300 ms for each mail.
 var takes300ms = smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
 
 // A receiver that takes 300 ms for a mail gets as many mails a second as its connections allow.
@@ -396,8 +395,8 @@ func TestASlowTrialKeepsNoMailWaiting(t *testing.T) {
 	})
 }
 
-// If a mail's connection is refused, the mail goes to the next server if the open connections stay
-// busy.
+// A mail whose connection is refused goes to the next server if no open connection becomes free in
+// time.
 func TestServerLimitsConnectionsOfTwo(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		first, s := inBubble(t, smtptest.Misbehaving(
@@ -493,8 +492,8 @@ func TestClientPace(t *testing.T) {
 	}
 }
 
-// A mail may get its turn and then not be offered, because its server was suspended in the
-// meantime. It then uses up no turn.
+// If begin returns false, for example because the server was suspended in the meantime, the mail
+// does not count for the pace.
 func TestDeliverTakesNoTurnIfNotBegun(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		_, s := inBubble(t, smtptest.Script{}, func(c *smtp.Config) { c.PerMinute = 1 })

@@ -165,7 +165,7 @@ func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Mail) {
 	}
 }
 
-// codeForm is a form with the code in text and HTML.
+// codeForm is a form with the code in its text, and with the code and the token in its HTML.
 type codeForm struct{}
 
 func (codeForm) Texts(fill, token string) (subject, text, html string, err error) {

@@ -30,13 +30,13 @@ type session struct {
 	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
-	// reused is true if the session was idle and the server has not answered since.
+	// reused is true if the session has served an earlier mail, until the first step of the next
+	// one. That step gets keptTimeout.
 	reused bool
-	// proven is true if the server has answered a mail over this session, and did not refuse the
-	// session as one too many.
+	// proven is true once pool.noteServed was called for the session. A session that is not proven
+	// may be one too many for the server.
 	proven bool
-	// stale is true if the last transaction was refused before its end. Then the next transaction
-	// must send RSET first.
+	// stale is true if the last transaction failed. Then the next one must send RSET first.
 	stale bool
 	// adrift is true if the session cannot be used again. The replies may no longer match the
 	// commands, or the server may be waiting for content.

@@ -145,8 +145,9 @@ func TestAStrangersRecipientEndsOneConnection(t *testing.T) {
 	})
 }
 
-// The client distinguishes a refusal of a stranger's recipient from a refusal by the server as a
-// whole, and from a refusal of another mail.
+// OnAttempt gets a failure with Chosen if a stranger's mail is refused because of its recipient.
+// Chosen is not set if the server refuses the mail for another reason, or if the mail is not a
+// stranger's.
 func TestARefusalOfAStrangersRecipient(t *testing.T) {
 	for reply, c := range map[string]struct{ stranger, other bool }{
 		"550 5.1.1 no such user": {true, false}, "450 4.2.1 later": {true, false}, "550 5.7.1 relaying denied": {false, false},

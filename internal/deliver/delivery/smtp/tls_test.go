@@ -51,12 +51,12 @@ func startTLS(rules ...smtptest.Rule) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Rules: rules}
 }
 
-// login returns a server that requires a user and this password.
+// login returns the script of a server that requires username and this password.
 func login(password string, mechanisms ...string) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Username: username, Password: password, Mechanisms: mechanisms}
 }
 
-// answers returns a server whose answer to AUTH follows a rule.
+// answers returns the script of a server whose answer to AUTH follows a rule.
 func answers(rule smtptest.Rule) smtptest.Script {
 	s := login(password)
 	rule.Stage = smtptest.Auth

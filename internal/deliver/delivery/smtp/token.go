@@ -18,7 +18,8 @@ import (
 var tokenMechanisms = []string{"XOAUTH2", "OAUTHBEARER"}
 
 // openWithToken is openSession for a login by OAuth. It gets the token before it connects. If the
-// server refuses the token with 535, it tries again with another token, as long as there is one.
+// server refuses the token with 535, openWithToken tries again with another token, as long as there
+// is one. It does not if the reply has the code oauth.SwitchedOff.
 func openWithToken(ctx context.Context, config Config) (s *session, fail *delivery.Error) {
 	for fail == nil || fail.Code != oauth.SwitchedOff {
 		token, err := config.Tokens.Token(ctx, config.Password)
@@ -43,8 +44,8 @@ func openWithToken(ctx context.Context, config Config) (s *session, fail *delive
 	return nil, fail
 }
 
-// showToken logs in by one of tokenMechanisms. The error has the JSON that the server sent before
-// its refusal.
+// showToken logs in by one of tokenMechanisms. If the server sent JSON before its refusal, the
+// error quotes the JSON's status and scope.
 func (s *session) showToken(mechanism string) error {
 	auth := &tokenAuth{mechanism: mechanism, config: s.config}
 	err := s.client.Auth(auth)
@@ -81,9 +82,9 @@ func (a *tokenAuth) Start(*smtp.ServerInfo) (mechanism string, first []byte, err
 	return a.mechanism, first, nil
 }
 
-// Next implements the interface Auth of go-mail/smtp. It stores the JSON of a refusal. Then it
-// sends an empty line, or one byte for OAUTHBEARER, so that the server sends its reply (RFC 7628
-// section 3.2.3).
+// Next implements the interface Auth of go-mail/smtp. It stores status and scope from the JSON of a
+// refusal. Then it sends an empty line, or one byte for OAUTHBEARER, so that the server sends its
+// reply (RFC 7628 section 3.2.3).
 func (a *tokenAuth) Next(challenge []byte, more bool) ([]byte, error) {
 	var refusal struct{ Status, Scope string }
 	response := []byte(a.response)

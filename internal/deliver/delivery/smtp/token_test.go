@@ -16,7 +16,7 @@ import (
 
 const mailbox = "codes=a@shop.example" // with a character that OAUTHBEARER escapes
 
-// byToken returns a server that accepts this token.
+// byToken returns the script of a server that accepts this token.
 func byToken(token string, mechanisms ...string) smtptest.Script {
 	return smtptest.Script{TLS: smtptest.STARTTLS, Username: mailbox, Password: token, OAuth: "m365", Mechanisms: mechanisms}
 }
@@ -26,7 +26,8 @@ func withTokens(source *oauth.Source) func(*smtp.Config) {
 	return func(c *smtp.Config) { c.Username, c.Password, c.OAuth, c.Tokens = mailbox, "", "m365", source }
 }
 
-// local is a connection on loopback.
+// local makes a net.Pipe look like a connection on loopback, where the client logs in even without
+// TLS or a verified certificate.
 type local struct{ net.Conn }
 
 // RemoteAddr implements net.Conn.
