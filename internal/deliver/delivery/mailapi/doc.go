@@ -2,7 +2,7 @@
 // package delivery. It can replace package smtp at hosting providers that block the ports of SMTP
 // but not port 443. [mailapitest] has the expected request and the outcome of each answer.
 //
-// Before a byte of the request has left this machine, every failure is Temporary
+// Until a byte of the request has left this machine, every failure of the request is Temporary
 // ([sendcode/internal/deliver/providerhttp] observes this). Later, the outcome is Unknown unless
 // the answer can be read. codeMeanings has the meanings of codes; for other codes the HTTP status
 // decides ([providerhttp.ErrorByStatus]), so a 500 is Unknown. A fault of our account, key or

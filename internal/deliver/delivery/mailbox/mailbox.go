@@ -37,9 +37,8 @@ type Mail struct {
 	Code string `json:"code"`
 }
 
-// Mailbox is a mail server for a developer's machine. It receives mails by SMTP on loopback and
-// stores them in memory with their codes. Use a Mailbox only if no other mail server is configured.
-// A Mailbox is safe for concurrent use.
+// Mailbox receives mails by SMTP on loopback, and text messages by AddText. It keeps them in memory
+// with their codes. Safe for concurrent use.
 type Mailbox struct {
 	slow     time.Duration // how long a mail to slow@simulator.test takes
 	listener net.Listener

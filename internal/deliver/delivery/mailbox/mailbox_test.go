@@ -19,7 +19,6 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// send sends the sample to a recipient.
 func send(t *testing.T, s mailserver.Servers, to string) (delivery.Result, error) {
 	m := smtptest.Sample(1)
 	m.To = to

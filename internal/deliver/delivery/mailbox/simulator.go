@@ -19,8 +19,8 @@ const (
 	unknownLocalPart = "unknown" // the connection closes without an answer to the whole mail
 )
 
-// simulatedOutcome returns the outcome to simulate for a recipient, such as bounceLocalPart; "" for
-// recipients of other domains.
+// simulatedOutcome returns the local part of a recipient at delivery.SimulatorDomain in lower case
+// and without its tag, such as bounceLocalPart; "" for recipients of other domains.
 func simulatedOutcome(to string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(to), "@")
 	if domain != delivery.SimulatorDomain {

@@ -8,8 +8,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A mail that is held back does not delay the end of the program. It is kept when the mailbox
-// closes.
+// Close does not wait for the delay of a mail to slowLocalPart. The mail is kept.
 func TestMailboxCloseDoesNotWaitForHeldMails(t *testing.T) {
 	box, err := Listen()
 	servertest.OK(t, err)

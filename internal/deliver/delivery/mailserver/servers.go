@@ -60,14 +60,13 @@ type Server interface {
 // Servers are mail servers in order of preference. A server is set aside after three failures in a
 // row. A server that is set aside gets one mail every five seconds, until one of these mails does
 // not fail. An attempt that takes longer than slowAfter is also a failure, if another server is up
-// and no stranger requested the mail.
-// The refusal of a recipient or a message is not a failure.
+// and no stranger requested the mail. The refusal of a recipient or a message is not a failure.
 type Servers []*serverWithBreaker
 
 type serverWithBreaker struct {
 	Server
 	address string // the server's address, stored because each call of Server.Address builds a new string
-	name    string // of the server in rows: its host, or its address if another server has the same host
+	name    string // of the server in the database: its host, or its address if another server has the same host
 	health  *delivery.Breaker
 	// strangers is how many mails of strangers (delivery.Mail.Stranger) are under way at the
 	// server, or wait for a connection to it.
@@ -112,8 +111,9 @@ const (
 	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
 	// crowdedConnWait replaces maxConnWait for a mail that is not a stranger's, while strangers'
-	// mails have connections or wait for one. Strangers' mails may be held, and before the server
-	// first refuses a connection, they may have more connections than their share.
+	// mails have connections or wait for one. Their recipients' servers may answer slowly. And
+	// before the server first refuses a connection, ConnLimit counts connections that can't be
+	// opened yet, so strangers' mails may have all that are open.
 	crowdedConnWait = 20 * time.Millisecond
 	// unlimitedWait is how long a mail waits for a connection if no other server is up.
 	unlimitedWait time.Duration = math.MaxInt64
@@ -184,7 +184,7 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (rece
 	return attempts.Outcome()
 }
 
-// host returns the name of the server in rows.
+// host returns the server's name in delivery.Result.Provider and in the database.
 func (s *serverWithBreaker) host() string { return s.name }
 
 func hostOf(address string) string {
@@ -378,7 +378,7 @@ func (s Servers) ConnLimit() (n int) {
 	return cmp.Or(n, aside)
 }
 
-// Close closes each server. The error is nil.
+// Close closes each server. The error is always nil.
 func (s Servers) Close() error {
 	for _, server := range s {
 		server.Close()

@@ -11,7 +11,7 @@ import (
 
 const resendKey = "re_S3cretOfTheAccount"
 
-// fails returns a failure in Resend's words (resend.com/docs/api-reference/errors).
+// fails returns a failure as Resend sends it (resend.com/docs/api-reference/errors).
 func fails(status int, name string) Said {
 	body, _ := json.Marshal(map[string]any{"statusCode": status, "name": name, "message": "Invalid recipient ada.lovelace@example.org"})
 	return Said{Status: status, Body: string(body)}

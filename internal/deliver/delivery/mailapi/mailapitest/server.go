@@ -105,7 +105,7 @@ type Server struct {
 	known    map[string]bool // keys of requests whose mail was accepted
 	requests int
 	wrong    error
-	ends     []net.Conn // of the pipes
+	ends     []net.Conn // both ends of each pipe that Dial made
 }
 
 // New makes a provider without a port, to which Dial connects, also in a testing/synctest bubble.
@@ -159,7 +159,7 @@ func (s *Server) Stop() {
 	default:
 	}
 	close(s.stopped)
-	for _, end := range s.ends { // otherwise TLS would wait to say goodbye to an end that no longer reads
+	for _, end := range s.ends { // otherwise TLS would wait to write close_notify to a pipe that nobody reads
 		_ = end.Close()
 	}
 	_ = s.http.Close()
