@@ -30,7 +30,7 @@ import (
 // Client is a client of a token server. Without Account and Command it uses its own credentials
 // (RFC 6749 section 4.4).
 type Client struct {
-	// TokenURL takes the requests: https, or http on loopback.
+	// TokenURL must be https, or http on loopback.
 	TokenURL   string
 	ID, Secret string
 	// Account is a service account that takes the place of ID and Secret. The client signs a JWT
@@ -111,7 +111,7 @@ const (
 	MicrosoftScope = "https://outlook.office365.com/.default"
 	microsoftAPI   = "outlook.office" // a part of every scope for Microsoft's mail servers
 	sendRole       = "SMTP.SendAsApp" // the permission to send by SMTP
-	SwitchedOff    = "5.7.139"        // the code of a mailbox without SMTP AUTH: no token helps
+	SwitchedOff    = "5.7.139"        // the enhanced status code for a mailbox without SMTP AUTH: no token helps
 	wordsTenant    = "the tenant does not exist: give its ID or domain"
 	wordsScope     = "the scope is wrong: it ends in /.default"
 	wordsConsent   = "the API permission " + sendRole + " of Office 365 Exchange Online is missing, or an administrator's consent to it"
@@ -135,7 +135,7 @@ var (
 	microsoftPattern = regexp.MustCompile(`AADSTS([0-9]{4,9})\b`)
 )
 
-// knownErrors are the error codes of RFC 6749 sections 4.1.2.1 and 5.2, of RFC 8707 and of
+// knownErrors are error codes of RFC 6749 sections 4.1.2.1 and 5.2, of RFC 8628, of RFC 8707 and of
 // Microsoft. Any other error text may contain a secret and is not shown.
 var knownErrors = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_resource", "invalid_target",

@@ -71,7 +71,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 }
 
 // run runs a command. No shell parses the arguments. The environment has only PATH and HOME. When
-// the command ends, all processes that it started end, too.
+// the command ends, the other processes of its process group end, too.
 func (b *boundedBuffer) run(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

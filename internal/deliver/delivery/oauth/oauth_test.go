@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Each answer leads to an error that the operator can act on, without the secret.
+// Each answer leads to a token, or to an error that the operator can act on, without the secret.
 func TestSourceTokenByAnswer(t *testing.T) {
 	elsewhere := oauthtest.Start(t, oauthtest.Gives("of another server", 60))
 	for name, c := range map[string]struct {
@@ -115,7 +115,7 @@ func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, sour
 	})
 }
 
-// sleepUntil waits until began.Add(after).
+// sleepUntil waits until began.Add(after), and until whatever is due by then has run.
 func sleepUntil(began time.Time, after time.Duration) {
 	time.Sleep(time.Until(began.Add(after))) // moves only the bubble's clock
 	synctest.Wait()
@@ -359,7 +359,7 @@ func TestParseAccount(t *testing.T) {
 	}
 }
 
-// A command that still runs ends with the service.
+// Close ends a command that still runs.
 func TestCommandEnds(t *testing.T) {
 	source := oauth.New(oauth.Client{Command: []string{"/bin/sh", "-c", "sleep 3600 & echo t0ken; wait"}})
 	all := oauth.Sources{"": source}

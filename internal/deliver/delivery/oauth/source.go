@@ -2,8 +2,9 @@
 // keeps one token for all connections, and renews the token in the background, independently of
 // sends.
 //
-// No text of a token server leaves the package, because the text may repeat the secret. Only error
-// codes that the package knows and the numbers of Microsoft's errors leave the package.
+// Errors never quote a token server's text, because the text may repeat the secret. Of an answer
+// they contain only the HTTP status, error codes that the package knows, and the numbers of
+// Microsoft's errors.
 package oauth
 
 import (
@@ -47,7 +48,7 @@ func (sources Sources) Start(changed func(client string, failure error)) {
 	}
 }
 
-// Close ends the requests under way, and all renewals. The error is nil.
+// Close ends the requests under way, and all renewals. The error is always nil.
 func (sources Sources) Close() error {
 	for _, s := range sources {
 		s.close()
@@ -69,7 +70,7 @@ type Source struct {
 	timer    *time.Timer   // starts the next renewal
 	replaced bool          // a mail server's refusal has renewed the token
 	failure  error         // failure of the last request; nil if that gave a token
-	failedAt time.Time     // when failure began
+	failedAt time.Time     // when requests began to fail
 	changed  func(failure error)
 }
 

@@ -189,7 +189,8 @@ func (d *dialogue) data() bool {
 	return d.endOfData(content)
 }
 
-// body reads up to the final dot. It returns false if the dot never came.
+// body reads up to the final dot. It returns false if the dot never came, or if a rule for Body
+// ends the connection.
 func (d *dialogue) body() ([]byte, bool) {
 	var content bytes.Buffer
 	for first := true; ; first = false {
@@ -228,7 +229,7 @@ func messageID(content []byte) string {
 	return strings.Trim(m.Header.Get("Message-Id"), "<>")
 }
 
-// auth plays one AUTH exchange (RFC 4954).
+// auth runs one AUTH exchange (RFC 4954).
 func (d *dialogue) auth(argument string) bool {
 	if rule := d.rule(Auth, ""); rule != (Rule{}) {
 		d.loggedIn = strings.HasPrefix(rule.Reply, "235")
@@ -286,7 +287,8 @@ func (d *dialogue) act(stage Stage, usual string) bool {
 	return d.follow(d.rule(stage, ""), usual)
 }
 
-// follow returns false if the rule ends the connection.
+// follow does what the rule says. If the rule has no answer of its own, the answer is usual. follow
+// returns false if the connection ends.
 func (d *dialogue) follow(r Rule, usual string) bool {
 	if r.Until != nil && !wait(d, r.Until) || r.Delay > 0 && !wait(d, time.After(r.Delay)) {
 		return false

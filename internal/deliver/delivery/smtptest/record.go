@@ -23,7 +23,7 @@ type Message struct {
 	At time.Time
 }
 
-// record is the server's record of its dialogues.
+// record is what the server has received on all connections. Server.mu guards it.
 type record struct {
 	messages      []Message
 	commands      []string
@@ -109,7 +109,7 @@ const (
 	Code      = "493817"
 )
 
-// Sample makes a mail with its own Message-ID.
+// Sample returns a mail. Only the Message-ID depends on n.
 func Sample(n int) delivery.Mail {
 	return delivery.Mail{
 		MessageID: fmt.Sprintf("send-%d.0123456789abcdef0123@codes.example", n), To: Recipient, Subject: "Your code",
