@@ -212,7 +212,7 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID
 		others := r.SendTo(vtest.Ana, vtest.InApp("elsewhere")).View.ID
-		r.Sleep(time.Minute) // nothing else is under way
+		r.Sleep(time.Minute) // until nothing else is under way
 		// without an ID, the check is by recipient
 		asked := func(what string, c verification.Caller, id, wantDB, wantLimiter string, wantErr error) {
 			t.Helper()
@@ -285,7 +285,7 @@ func TestCancelEndsACode(t *testing.T) {
 			vtest.Equal(r, "canceled: State", v.State, "canceled")
 		}
 		r.FailStore(sqlitetest.Down, "Cancel")
-		// a standby may lack the cancellation
+		// Cancel writes again, because a standby may lack the first cancellation.
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
 		r.MendStore()
 		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")

@@ -14,8 +14,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// late is a database that answers each write of a send after a delay, or when the caller's time is
-// over.
+// late is a database that delays each write of a send. A write fails if its context ends first.
 type late struct {
 	core.Database
 	claim, begin, release time.Duration

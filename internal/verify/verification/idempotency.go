@@ -144,7 +144,7 @@ func (s *sendService) fingerprint(r *parsedRequest) [32]byte {
 			parts = append(parts, name, text)
 		}
 	}
-	switch { // what the request says; the setting of its key may change before a retry
+	switch { // what the request itself says, because the setting of its API key may change before a retry
 	case r.Trust == SaidStranger:
 		parts = append(parts, "stranger")
 	case r.Trust == SaidKnown && r.Resend == "":

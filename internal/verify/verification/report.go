@@ -9,7 +9,7 @@ import (
 )
 
 // Report records the outcome of a code that a back end checks itself: store.ReportApproved or
-// store.ReportFailed. A repeated report changes nothing. A failed code may become approved; an
+// store.ReportFailed. A repeated report changes nothing. A failed code can become approved. An
 // approved code stays approved. Errors: *fault.InvalidError, fault.NotFound, ErrOurCode,
 // fault.Unavailable.
 func (s *checkService) Report(ctx context.Context, c Caller, id, outcome string) (store.Verification, error) {

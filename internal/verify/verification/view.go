@@ -67,7 +67,7 @@ type SendView struct {
 	Status     store.Status
 	Final      bool   // the status does not change any more
 	Reason     string // with Failed and Unknown; for secret keys and the administrator
-	Counts     bool   // the send holds its place in the recipient's quota
+	Counts     bool   // false: its place in the recipient's quota was given back
 	At         time.Time
 	FinishedAt time.Time // zero while in flight
 }

@@ -59,7 +59,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Answer adds answers.
+// Answer adds answers for the next attempts.
 func (ms *MailServer) Answer(answers ...func(context.Context) error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -117,7 +117,7 @@ func CodeIn(m delivery.Mail) string {
 	return found[1]
 }
 
-// Carrier accepts text messages, or fails.
+// Carrier accepts each text message, unless Fail has set an error.
 type Carrier struct {
 	delivery.Unlimited
 	Each time.Duration // how long a message takes

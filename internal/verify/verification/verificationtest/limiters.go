@@ -21,7 +21,7 @@ type Limiter struct {
 	intercept atomic.Pointer[Interceptor]
 }
 
-// NewLimiter wraps l.
+// NewLimiter wraps l. intercept is as for Intercept.
 func NewLimiter(l gates.Limiter, intercept Interceptor) *Limiter {
 	s := &Limiter{}
 	s.calls = s.call
