@@ -64,7 +64,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Worlds change between numbered policies. The bits of the number say which limits hold, and
+// Worlds change between numbered policies. The bits of the number say which limits apply, and
 // whether each purpose has a policy of its own.
 const otherLimits, split = 1, 2
 

@@ -43,7 +43,7 @@ var (
 
 // TestWorlds runs worlds. Each of them must keep every promise.
 func TestWorlds(t *testing.T) {
-	// A world ends soon, and leaves little garbage.
+	// A world leaves little garbage, so rare collections suffice.
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	if servertest.Raced && *progress == "" {
 		*seeds = min(*seeds, 20) // the race detector makes a world some ten times slower

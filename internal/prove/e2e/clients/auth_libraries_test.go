@@ -83,7 +83,7 @@ func (sh *shopper) byBetterAuth() {
 		sh.toldTheWait(post(way.path, way.more))
 	}
 	_, ways := sh.ask(http.MethodGet, "/ways", "", "")
-	for _, path := range strings.Fields(ways) { // the plugins that send codes
+	for _, path := range strings.Fields(ways) { // the paths at which better-auth's plugins send codes
 		if !regexp.MustCompile(path + "['`]").MatchString(readFile(sh.T, "docs/javascript.md")) {
 			sh.Errorf("the page does not name %s", path)
 		}

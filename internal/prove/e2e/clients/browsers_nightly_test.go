@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only `make nightly` runs these tests, since the same steps at every width and in every colour
-// take minutes.
+// Only `make nightly` runs these tests, since the same steps at each width, light and dark, take
+// minutes.
 
 package clients
 
@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// Together, this test and [TestPeopleInOtherBrowsers] make each journey at both widths and in both
-// colours.
+// Together, this test and [TestPeopleInOtherBrowsers] make each journey at both widths, light and
+// dark.
 func TestPeopleInOtherLooks(t *testing.T) {
 	narrow, wide := browsertest.Look{Width: 320, Height: 640}, browsertest.Look{Width: 1280, Height: 900}
 	narrowDark, wideDark := narrow, wide

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// looks are the looks of the page, the widget and the console.
+// In this order: the looks of the page, the widget and the console.
 type looks [3]browsertest.Look
 
 // The service runs as one process on one file; the browsers are Firefox and WebKit. A person

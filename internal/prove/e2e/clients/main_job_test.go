@@ -71,7 +71,7 @@ func nowhere(s *apptest.Stack, code string) {
 		apptest.Must(s.T, err)
 		shown += string(content)
 	}
-	alone := regexp.MustCompile(`(?:^|[^-.\w])` + code + `(?:[^-.\w]|$)`) // not a part of a longer word or number
+	alone := regexp.MustCompile(`(?:^|[^-.\w])` + code + `(?:[^-.\w]|$)`)
 	if s.Postgres == nil && len(files) == 0 || strings.Contains(shown, "ana.maria") || alone.MatchString(shown) {
 		s.Errorf("the log and %q are empty, or they show the recipient or the code", files)
 	}

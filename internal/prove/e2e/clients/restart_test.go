@@ -25,8 +25,8 @@ func TestARestartForgetsNothing(t *testing.T) {
 	endAndStart(t, 2)
 }
 
-// endAndStart ends a service that many times, by SIGTERM and by a kill in turn, and starts it
-// again.
+// endAndStart ends a service, by SIGTERM and by a kill in turn, and starts it again, as often as
+// times says.
 func endAndStart(t *testing.T, times int) {
 	const limit, each = 10000, 20 // each is the number of takes before each end
 	s := apptest.Embedded(t).Write(fmt.Sprintf("limits: {exports: [{name: day, key: user, limit: %d, window: 24h}]}\n", limit))
@@ -96,7 +96,7 @@ func endAndStart(t *testing.T, times int) {
 	for range 10 {
 		s.Is("a wrong token", guess(), http.StatusUnauthorized)
 	}
-	p.Kill() // each token was written before its answer
+	p.Kill() // each wrong token was recorded before its answer
 	p = s.Spawn()
 	s.Is("one more, asked of the next process", guess(), http.StatusTooManyRequests)
 }

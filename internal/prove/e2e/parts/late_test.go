@@ -55,8 +55,8 @@ func newSwamp(s *apptest.Stack, replicas int, rules ...smtptest.Rule) *swamp {
 	return w
 }
 
-// perSecond returns a rule by which the mail server takes that many mails a second, over any number
-// of connections.
+// perSecond returns a rule that bounds how many mails the mail server accepts in a second, over all
+// its connections.
 func perSecond(s *apptest.Stack, mails int) smtptest.Rule {
 	tokens := make(chan struct{})
 	go func() {

@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only `make nightly` and `make prove PROVE=TestMonthEnds` run this test, since it takes minutes
-// and changes machine code.
+// Only `make nightly` and `make prove` run this test, since it takes minutes and changes machine
+// code.
 
 package parts
 

@@ -92,7 +92,7 @@ var bouncing = []string{"bouncing@example.com", "bouncing0@example.com", "bounci
 // start slowly.
 const enough = 500
 
-// proof is one run. All clients use the fields below mu.
+// proof is one run of a form under load and faults. All clients use the fields below mu.
 type proof struct {
 	*apptest.Stack
 	random    *rand.Rand
@@ -245,7 +245,7 @@ func (p *proof) underLoad(faults func(ctx context.Context)) {
 	}
 }
 
-// A run checks these bounds in addition to the judge.
+// report checks these promises in addition to history.Judge.
 const (
 	reserve = "a stranger leaves the last place"
 	secrecy = "the code is nowhere but in the message"

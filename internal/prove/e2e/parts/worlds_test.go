@@ -1,7 +1,7 @@
 //go:build nightly
 
-// Only `make nightly` and `make prove TestMoreForms` run these tests. Beyond TestProve they test
-// more forms, and a Redis or Postgres whose clock is set, which needs a compiler.
+// Only `make nightly` runs all of these tests; `make prove` runs TestMoreForms. Beyond TestProve
+// they test more forms, and a Redis or Postgres whose clock is set, which needs a compiler.
 
 package parts
 
