@@ -102,7 +102,8 @@ func (o *oidcSettings) Check(p *document.Mapping) {
 	}
 }
 
-// checkSecureURL returns a problem unless text is an https URL, or an http URL of this machine.
+// checkSecureURL returns a problem unless text is an https URL, or an http URL of this machine,
+// without a user and a query.
 func checkSecureURL(text string) string {
 	p, problem := parseURL(text)
 	u, err := url.Parse(text)

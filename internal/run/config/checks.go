@@ -33,12 +33,12 @@ func patternCheck(pattern, problem string) func(string) string {
 	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
 }
 
-// checkName checks the name of a purpose, an app or a key. It returns the problem, or "". Such
-// names appear in answers, headers, metrics and keys of Redis.
+// checkName checks a name that an administrator gives, such as that of a purpose, an app or a key.
+// It returns the problem, or "". Such names appear in answers, headers, metrics and keys of Redis.
 var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
 
-// checkTitle returns the problem with an app's title, or "". Messages contain the title, so no part
-// of it may look like a link.
+// checkTitle returns the problem with the title of an app or a purpose, or "". Messages contain the
+// title, so no part of it may look like a link.
 func checkTitle(text string) string {
 	const maxLength = 64
 	hidden := message.HiddenCharacter(text)
@@ -59,7 +59,7 @@ func checkLanguage(text string) string {
 	return problemIf(!ok || tag != text, "must be a language as a BCP 47 tag: en, zh-Hans, pt-BR")
 }
 
-// hostLikePattern is a dot between letters: mail programs turn "shop.example" into a link.
+// hostLikePattern matches a dot between letters: mail programs turn "shop.example" into a link.
 var hostLikePattern = regexp.MustCompile(`\p{L}\.\p{L}`)
 
 // appSchemes are the URL schemes of pages in apps (Capacitor, Ionic, Tauri) and in browser
@@ -106,8 +106,8 @@ func canonicalOrigin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// checkReturnURL returns "" if text is an origin, with or without a path. The text must have the
-// form in which the service compares return URLs. Otherwise checkReturnURL returns the problem.
+// checkReturnURL returns a problem unless text is an origin, with or without a path, in the form in
+// which the service compares return URLs.
 func checkReturnURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
@@ -131,9 +131,9 @@ func checkHomeLink(text string) string {
 		"must be a URL such as https://shop.example/, with https")
 }
 
-// logoPathPattern matches the paths that a logo's URL may have. It excludes characters that end a
-// source in a content security policy. It excludes escapes such as %41, since browsers compare the
-// decoded path with the policy.
+// logoPathPattern matches the paths that a logo's URL may have. Other characters can end a source
+// in a content security policy. Escapes such as %41 don't match, since browsers compare the decoded
+// path with the policy.
 var logoPathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {
@@ -158,7 +158,7 @@ func sha256Check(of, complaint string) func(string) string {
 	}
 }
 
-// Bounds of a code's length; six digits are the least of NIST 800-63B.
+// Bounds of a code's length, in characters. NIST SP 800-63B requires at least six digits.
 const (
 	minCodeLength = 6
 	maxCodeLength = 10

@@ -2,9 +2,9 @@
 // Config, or a list of all mistakes. docs/ARCHITECTURE.md says how to add a setting.
 //
 // The program cmd/sendcode first calls Load. Only then does it pass the Config to package app,
-// which opens ports, the database and the data directory. Load reads only the files that the
-// settings name. Package app later calls LoadOrCreateSecrets, which adds the generated keys from
-// the data directory.
+// which opens ports, the database and the data directory. Load reads files that settings name, and
+// writes none. Package app later calls LoadOrCreateSecrets, which adds the generated keys from the
+// data directory.
 //
 // Two rules protect secrets. A Secret prints as "[secret]" under every formatting verb. No mistake
 // repeats the value of a setting that may contain a secret.
@@ -327,7 +327,7 @@ type appKey struct {
 	Trust KeyTrust `yaml:"trust,omitempty" oneof:"known"`
 }
 
-// KeyTrust says for whom the requests of a secret key are, unless they say so themselves.
+// KeyTrust is the trust of the requests with a secret key that don't have the field trust.
 type KeyTrust string
 
 // KnownKeyTrust is the trust of a key whose back end knows its people. Without a KeyTrust, requests
@@ -409,7 +409,8 @@ func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopbackAd
 // the address is on loopback, because browsers send cookies and codes to the listener.
 func RequiresHTTPS(addr string) bool { return !isLoopbackAddr(addr) }
 
-// AdminLoginEnabled reports whether there is a way to log in to the console.
+// AdminLoginEnabled reports whether there is a way to log in to the console. It is false for a
+// trial whose password LoadOrCreateSecrets still has to generate.
 func (c Config) AdminLoginEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }

@@ -37,11 +37,10 @@ const secretsFileHead = `# Made by sendcode and read at every start: what no set
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the secrets in the file secrets.yaml of the directory dir. The result
-// maps names such as "api_key" to secrets. The parameter missing lists the secrets that no setting
-// gives. loadOrCreateSecrets generates those of them that the file lacks. If a database may have
-// been written with a key that the file lacks, it returns an error instead. A lock keeps other
-// processes out until it returns.
+// loadOrCreateSecrets returns the secrets in the file secrets.yaml of the directory dir, by names
+// such as "api_key". missing lists the secrets that no setting gives. loadOrCreateSecrets generates
+// those of them that the file lacks. If a database may have been written with a key that the file
+// lacks, it returns an error instead. A lock keeps other processes out until it returns.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -227,10 +226,10 @@ func LastBackup(dir string) time.Time {
 	return at
 }
 
-// WriteFile makes a file that only its owner may read, or replaces it. The function fill writes the
-// contents to a file with a temporary name. When the contents are on the disk, WriteFile renames
-// the file to path. So after a crash the file at path is not half written: it is the new file, the
-// previous file, or missing.
+// WriteFile makes a file that only its owner may read, or replaces it. fill writes the contents to
+// a file with a temporary name, which WriteFile renames to path when the contents are on the disk.
+// After a crash the file at path is the new one, the previous one, or missing, but never half
+// written.
 func WriteFile(path string, fill func(f *os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -315,11 +314,11 @@ type ShownSecret struct {
 	Value string // in the clear, to be shown at the terminal
 }
 
-// LoadOrCreateSecrets takes the secrets that no setting gives from the file <dir>/secrets.yaml. It
-// generates secrets that the file lacks, and writes the file atomically. Only the file's owner may
-// read the file. LoadOrCreateSecrets returns the secrets that a person has to type or copy: the API
-// key and the password of the console. If other machines can reach the service, LoadOrCreateSecrets
-// does nothing. In that case Load refuses a configuration that lacks secrets.
+// LoadOrCreateSecrets reads the secrets that no setting gives from the file <dir>/secrets.yaml. It
+// generates those that the file lacks, and writes the file atomically, readable only by its owner.
+// It returns the secrets that a person has to type or copy: the API key and the password of the
+// console. If other machines can reach the service, LoadOrCreateSecrets does nothing, because Load
+// has refused a configuration that lacks secrets.
 //
 // A damaged file is an error, and the file stays unchanged. A missing file is an error if a
 // database exists, because the database was written with the keys of the file. With other keys,
@@ -363,8 +362,8 @@ type storedSecret struct {
 func (s storedSecret) isDatabaseKey() bool { return s.label == "" }
 
 // storedSecrets are all secrets of the data directory, in the order of their file. The keys of the
-// database come last. So if the end of the file is lost, these keys are missing. The service never
-// generates new keys for an existing file, but reports that the file is damaged.
+// database come last, so that a file that has lost its end lacks one of them. The service reports
+// such a file as damaged, and never generates new keys for it.
 var storedSecrets = []storedSecret{
 	{
 		"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,

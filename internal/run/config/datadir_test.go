@@ -184,8 +184,8 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-// Every kind of damage to the file that we could think of leads to an error that shows no secret,
-// and leaves the file unchanged.
+// LoadOrCreateSecrets of a damaged file returns an error that shows no secret, and leaves the file
+// unchanged.
 func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	c, _ := filled(t, loaded(t))
 	path := filepath.Join(c.DataDir, "secrets.yaml")
@@ -215,7 +215,7 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	}
 }
 
-// If the keys of an existing database are missing, the start is not treated as a first start.
+// LoadOrCreateSecrets generates no keys beside a database, even if there is no file of secrets.
 func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 	c := loaded(t)
 	write(t, filepath.Join(c.DataDir, "sendcode.db"), "x")

@@ -15,8 +15,9 @@ import (
 	"sendcode/quota"
 )
 
-// Every example of a settings file in the documents can be loaded. Its gaps are filled with a hash
-// and a secret. An example that is a whole file also gets the values that production adds.
+// Every example of a settings file in the documents can be loaded, after the test has replaced the
+// placeholders of hashes and set the variables that the example names. An example with addr also
+// gets the variables in reachable.
 func TestDocumentedFilesLoad(t *testing.T) {
 	parts := []string{read(t, "../../../deploy/provider-events.yaml"), read(t, "../../../deploy/http-carriers.yaml")}
 	for _, pattern := range []string{"../../../*.md", "../../../docs/*.md", "../../../docs/decisions/*.md"} {

@@ -37,8 +37,8 @@ const (
 	portVariable  = "PORT"
 )
 
-// envVariables are all SENDCODE_ variables that the service reads: the settings that the
-// environment may give, SENDCODE_CONFIG and SENDCODE_CONFIG_YAML.
+// envVariables are all SENDCODE_ variables that the service reads, without their …_FILE forms: the
+// settings that the environment may give, SENDCODE_CONFIG and SENDCODE_CONFIG_YAML.
 var envVariables = append(envVariablesOf(reflect.TypeFor[Config]()), envVariable{key: configFileKey, kind: "plain"},
 	envVariable{key: configTextKey, kind: "plain"})
 
@@ -137,8 +137,8 @@ func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedVa
 // byteOrderMark begins a file of UTF-8 that some editors of Windows have saved.
 const byteOrderMark = "\ufeff"
 
-// readSecretFile returns the value in a file. The parameter where is the variable or the setting
-// that names the file; messages repeat it.
+// readSecretFile returns the value in a file. where is the variable or the setting that names the
+// file, for messages.
 func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
 	content, err := ss.readFile(path)
 	s = locatedValue{strings.TrimSpace(strings.TrimPrefix(string(content), byteOrderMark)), where}
@@ -182,7 +182,7 @@ func environMap(environ []string) map[string]string {
 	return all
 }
 
-// reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
+// reportUnknown adds a mistake for each SENDCODE_ variable that the service does not know.
 func (ss *settingsSource) reportUnknown() {
 	var known []string // names without envPrefix, so that only the rest is compared
 	for _, v := range envVariables {

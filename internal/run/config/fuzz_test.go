@@ -34,7 +34,7 @@ func FuzzFile(f *testing.F) {
 		}
 		for _, p := range c.Purposes {
 			rules, found := c.Policies[p.PolicyName]
-			var plain []quota.Rule // with the scopes of the file: the limiter has one more for browsers
+			var plain []quota.Rule
 			for _, r := range rules {
 				plain = append(plain, r.quotaRule(r.Name, r.Scope))
 			}

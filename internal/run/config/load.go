@@ -19,9 +19,9 @@ type Errors = document.Errors
 // the file overrides the defaults. The entries of environ have the form "NAME=value". The error is
 // a *document.Errors with all mistakes.
 //
-// Load opens no port and no connection. It reads all files through readFile: the configuration
+// Load opens no port and no connection. It reads these files through readFile: the configuration
 // file, the files of …_FILE variables, the files of OAuth clients, and the file of disposable
-// domains.
+// domains. The parsers of URLs read a URL's certificate files from the disk.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &settingsSource{readFile: readFile, environ: environMap(environ), hasFailuresRule: map[string]bool{}}

@@ -122,12 +122,12 @@ func (c *oauthClient) readSecrets(p *document.Mapping) {
 	}
 }
 
-// readFile reads the file that a configuration key names. The function problem checks the contents,
-// and returns "" if the contents are valid.
+// readFile reads the file that a configuration key names. problem checks the contents, and returns
+// "" if they are valid.
 func (c *oauthClient) readFile(p *document.Mapping, key, path string, problem func(text string) string) Secret {
 	s, wrong := settingsSourceOf(p).readSecretFile(path, p.LocationOf(key))
 	if wrong != "" && strings.HasPrefix(path, systemdCredentials) {
-		return Secret{} // a command that runs while the service is stopped finds no file; systemd starts no service without the file
+		return Secret{} // no mistake: a command may run while the service is stopped, and systemd starts no service without the file
 	}
 	if wrong == "" {
 		wrong = problem(s.value)

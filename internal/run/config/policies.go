@@ -11,7 +11,7 @@ import (
 	"sendcode/quota"
 )
 
-// defaultName is the policy and the purpose that always exist.
+// defaultName is the name of the policy and of the purpose that always exist.
 const defaultName = "default"
 
 // failuresRuleName is the name of the built-in rule with scope failures.
@@ -61,8 +61,7 @@ func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 }
 
 // checkByQuota lets package quota check the rule, and adds the errors as mistakes of the settings.
-// If the rule has none of the keys `window`, `per` and `days`, checkByQuota adds the text of the
-// parameter noWindow as a mistake.
+// If the rule has none of the keys `window`, `per` and `days`, the mistake is noWindow.
 func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	noDays := a.Days == 0 && p.Given["days"] != nil // quota would treat 0 as a rule without days
 	var problems []error
@@ -90,7 +89,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 // name of the built-in rule on failures. No rule may have the name of another limit of the service.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
-	of, _, _ := strings.Cut(p.Path, "[") // the policy
+	of, _, _ := strings.Cut(p.Path, "[") // the policy's path
 	hasFailuresRule := settingsSourceOf(p).hasFailuresRule
 	checkReserve(p, r.Reserve, r.Limit)
 	if r.countsManyRecipients() {
@@ -159,9 +158,9 @@ func checkPolicyName(name string) string {
 	return ""
 }
 
-// failuresRule limits rejected sends. The other rules do not count rejected sends, since rejected
-// sends are refunded. So failuresRule stops repeated mails to a bad address that is not suppressed.
-// Load adds failuresRule to each policy that limits recipients and has no rule with scope failures.
+// failuresRule limits rejected sends, so that a bad address that is not suppressed doesn't get
+// mails again and again. The other rules do not count rejected sends, which are refunded. Load adds
+// failuresRule to each policy that limits recipients and has no rule with scope failures.
 var failuresRule = policyRule{
 	Name: failuresRuleName, Scope: policy.FailuresScope,
 	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour},

@@ -48,8 +48,8 @@ func (c Config) YAML() string {
 }
 
 // yamlNode returns the configuration as YAML, with comments on the empty settings. No output may
-// show a whole address. So yamlNode leaves out all test recipients, and each entry of the setting
-// stop that names a single recipient. It shows only how many entries it left out. It also leaves
+// show a whole address, so yamlNode leaves out all test recipients, and each entry of the setting
+// stop that names a single recipient, and shows only how many entries it left out. It also leaves
 // out API keys from environment variables, since the settings file does not have these keys.
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
@@ -84,11 +84,10 @@ func (c Config) yamlNode() *yaml.Node {
 	return root
 }
 
-// Hash returns 12 hexadecimal digits. The same settings with the same index key give the same
-// digits. The hash is an HMAC of YAML, without the comment on secrets. It leaves out addr,
-// admin_addr and data_dir, since these settings differ between replicas. The HMAC's key is derived
-// from the index key. So without the index key, an attacker cannot test guessed settings against
-// the hash.
+// Hash returns 12 hexadecimal digits, the same for the same settings with the same index key. The
+// hash is an HMAC of YAML, without the comment on secrets. It leaves out addr, admin_addr and
+// data_dir, since these settings differ between replicas. The HMAC's key is derived from the index
+// key, so that nobody can test guessed settings against the hash without it.
 func (c Config) Hash() string {
 	shown := c
 	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""

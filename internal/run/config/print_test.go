@@ -32,8 +32,8 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 	}
 }
 
-// The hash changes with each setting and with the index key. It does not change with other secrets,
-// whose differences show elsewhere, nor with settings that each replica has for itself.
+// The hash changes with the settings and with the index key. It does not change with other secrets,
+// nor with addr, admin_addr and data_dir, which each replica has for itself.
 func TestHashOfSettings(t *testing.T) {
 	const file = "policies: {b: [{name: x, scope: ip, limit: 1, window: 1h}], a: [{name: x, scope: ip, limit: 2, window: 1h}]}\n"
 	index, other := "SENDCODE_INDEX_KEY="+NewIndexKey(), "SENDCODE_INDEX_KEY="+NewIndexKey()

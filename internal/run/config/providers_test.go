@@ -65,7 +65,7 @@ func TestDocumentedProviders(t *testing.T) {
 	for _, x := range []struct {
 		file, source string
 		header       http.Header
-		want         []string // type, outcome, detail
+		want         []string // type, meaning, detail
 	}{
 		{"postmark.json", "postmark", basic.Header, []string{"Bounce.HardBounce bounced_for_good 550 5.1.1"}},
 		{"postmark-delivery.json", "postmark", basic.Header, []string{"Delivery delivered "}},

@@ -79,8 +79,8 @@ type described struct {
 	field        reflect.StructField
 }
 
-// describe returns the settings of a struct and, if deep is true, of the structs in it. A single
-// setting without a comment is a mistake.
+// describe returns the settings of a struct and, if deep is true, of the structs in it. It fails
+// the test if a setting has no comment, unless deep is true and the setting is a struct.
 func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []described) {
 	t.Helper()
 	for i := range of.NumField() {
@@ -199,8 +199,8 @@ func exampleFile(t *testing.T) string {
 		strings.Replace(body.String(), "\ndrain: 0s\n", "\n# drain: 10s\n", 1)
 }
 
-// annotate writes comments above keys. For lists, and for values that are printed on one line or
-// not at all, the comment has the keys.
+// annotate writes comments above keys. For lists, and for structs that are printed on one line or
+// not at all, the comment also lists the keys in them.
 func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 	t.Helper()
 	for _, d := range describe(t, of, "", false) {

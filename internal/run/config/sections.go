@@ -142,8 +142,8 @@ func (l *loader) completeAndCheckPurposes() {
 	}
 }
 
-// completeApps adds defaultApp if the file lacks it, checks all apps, and moves defaultApp to the
-// front.
+// completeApps adds defaultApp if the file lacks it, checks the keys and webhooks of all apps, and
+// moves defaultApp to the front.
 func (l *loader) completeApps() {
 	c := l.config
 	isDefault := func(a App) bool { return a.Name == defaultApp }
@@ -169,10 +169,10 @@ func (l *loader) completeApps() {
 // can be read in the settings.
 const maxTestRecipients = 20
 
-// checkTestRecipients records a mistake for a test recipient that is listed twice, or whose address
-// the setting folding would change. Folding gives several spellings of an address, for example with
-// and without dots, the same hash. But the code of a test recipient must be valid for exactly one
-// address.
+// checkTestRecipients records a mistake if there are too many test recipients, and for each one
+// that is listed twice, or whose address the setting folding would change. Folding gives several
+// spellings of an address, for example with and without dots, the same hash. But the code of a test
+// recipient must be valid for exactly one address.
 func (l *loader) checkTestRecipients() {
 	c, key := l.config, []byte("any key, to compare with only") // addresses that folding merges have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
@@ -212,9 +212,9 @@ func (l *loader) normalizeFolding() {
 }
 
 // readDisposableDomains reads the file of domains with disposable addresses. The program has no
-// list of its own, since such a list ages quickly, and strangers make the public lists. A line that
-// cannot be a domain would match no address, so it is skipped, and a warning mentions it. If no
-// line can be a domain, the file is not a list, and that is a mistake.
+// list of its own, since such a list ages quickly. A line that cannot be a domain would match no
+// address, so it is skipped, and a warning mentions it. If no line can be a domain, the file is not
+// a list, and that is a mistake.
 func (l *loader) readDisposableDomains() {
 	c := l.config
 	if c.DisposableFile == "" {
@@ -403,7 +403,7 @@ func (l *loader) completePolicies() {
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
-		// Load adds PublicKey to the app only later
+		// reachedByStrangers does not see PublicKey, because Load adds it to the app only later
 		c.builtIn = true
 		if c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
 			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2

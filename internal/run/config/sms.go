@@ -76,7 +76,7 @@ func (w watchSettings) or(other watchSettings) watchSettings {
 	return watchSettings{cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent)}
 }
 
-// Prefixes returns the settings as the database takes them.
+// Prefixes converts the settings for the database. The caller sets the other fields.
 func (w watchSettings) Prefixes() store.PrefixWatch {
 	return store.PrefixWatch{MinSends: w.Sends, MinApprovedPercent: w.ApprovedPercent}
 }
@@ -138,7 +138,7 @@ func (c SMSCarrier) Open() sms.Carrier {
 // Polled reports whether the service asks the carrier for the outcome of messages.
 func (c SMSCarrier) Polled() bool { return c.Settings.CanBePolled() }
 
-// maxCarriers is the highest number of carriers, all of which may be tried for one message.
+// maxCarriers bounds how many carriers can be tried for one message.
 const maxCarriers = 20
 
 // Check implements document.checker: carriers, countries and spend fit each other.

@@ -47,7 +47,8 @@ stop:
 	is(t, "a number", c.PolicySet(last).Blocks.IsBlocked(number, number.Hash(c.IndexKeyBytes())), true)
 }
 
-// A stop of a number or a prefix stops the handset, with or without Argentina's 9 and Mexico's 1.
+// A stop of a number or a prefix also applies to the other form of a mobile number, with or without
+// Argentina's 9 and Mexico's 1.
 func TestStopsFollowTheCountedForm(t *testing.T) {
 	for _, x := range []struct {
 		stop, number string

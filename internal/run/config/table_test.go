@@ -105,7 +105,7 @@ func TestLoadRefusesLongFilesAndValues(t *testing.T) {
 }
 
 // The checks that tags name accept and refuse the values in testdata/checks.txt. No message repeats
-// "hidden". The file also has the output of maskURL for an address.
+// "hidden". The lines that begin with maskURL have its output for an address.
 func TestChecks(t *testing.T) {
 	var lines strings.Builder
 	for line := range strings.Lines(read(t, "testdata/checks.txt")) {

@@ -288,8 +288,8 @@ func (p urlParts) masked() string {
 }
 
 // maskUserinfo masks the user information of a URL. Some mail services use one token as user name
-// and as password. So maskUserinfo keeps the user name only if there is a password, and neither the
-// user name nor the password contains the other.
+// and as password, so the user name is shown only if there is a password, and neither contains the
+// other.
 func maskUserinfo(userinfo string) string {
 	user, password, _ := strings.Cut(userinfo, ":")
 	plainUser, _ := url.PathUnescape(user)

@@ -134,8 +134,8 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 	}
 }
 
-// warnOfReserves warns of policies without a reserve, if strangers' browsers reach an app. Without
-// a reserve, strangers could use up the whole limit, and sends with a secret key would be refused.
+// warnOfReserves warns of rules without a reserve, if strangers' browsers reach an app. Without a
+// reserve, strangers could use up the whole limit, and sends with a secret key would be refused.
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.purposesWithPolicy(name)
@@ -160,7 +160,7 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 // reserve. These are rules that count many recipients together, and rules on single recipients with
 // a limit above 1. A rule on single recipients with a limit of 1 cannot have a reserve until its
 // limit is raised. It is in the result only if no other rule on single recipients has a reserve or
-// is in the result. So the operator gives at least one of these rules a reserve.
+// is in the result, so that the operator gives at least one of these rules a reserve.
 func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 	var single []string
 	decided := false // a rule on recipients has a reserve, or is among names
