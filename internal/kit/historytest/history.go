@@ -92,8 +92,8 @@ type History struct {
 	Requests []Request
 	Messages []Message
 
-	// Limiter says that a limiter counts in addition to the database. So a place may be taken in
-	// only one of the two.
+	// Limiter says that a limiter counts in addition to the database, so that a place may be taken
+	// in only one of the two.
 	Limiter bool
 	// Crashes are the instants at which a process died, or may have lost its leases. A message that
 	// was under way then may come twice. A place that was taken in the limiter but not in the
@@ -145,7 +145,7 @@ type Allowance struct {
 	Sentence string
 }
 
-// These are the promises.
+// These are the promises that Judge checks.
 const (
 	OverPolicy = "never over the policy"
 	Lost       = "never lost"

@@ -16,8 +16,9 @@ import (
 var errNoModules = errors.New("npm did not bring the modules")
 
 // NodeModules returns the directory node_modules for a folder with a package.json, whose versions
-// are exact, and usually a package-lock.json. npm installs the modules once for each such file, in
-// the user's cache directory. Without npm or its packages the test is skipped; in CI it fails.
+// are exact, and usually a package-lock.json. npm installs the modules once for each content of the
+// lock file (or of package.json, without a lock file), in CacheDir. Without npm or its packages the
+// test is skipped; in CI it fails.
 func NodeModules(t testing.TB, source string) string {
 	t.Helper()
 	command := "ci"

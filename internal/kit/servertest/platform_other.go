@@ -11,7 +11,7 @@ import (
 func fastTempDir() string { return os.TempDir() }
 
 // dieWithParent does nothing, because these systems can't send a signal to a child when its parent
-// dies. So the child stays in the terminal's process group, and a Ctrl-C also reaches the child.
+// dies. The child stays in the terminal's process group instead, so that a Ctrl-C reaches it, too.
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 func mount(string, int) error { return errors.ErrUnsupported }
