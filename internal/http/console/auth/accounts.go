@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// accountsView is the page of accounts.
+// accountsView is the data of the template accounts.html.
 type accountsView struct {
 	layout.Page
 	Rows     []accountView

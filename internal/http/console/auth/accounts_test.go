@@ -76,7 +76,7 @@ func TestAccountFormMistakes(t *testing.T) {
 	r.Acts(consoletest.Act{Who: "admin", What: "account.add", Outcome: "done", Detail: "reader", Reason: "x"})
 }
 
-// The answer to a wrong name equals the answer to a wrong password.
+// A login with an unknown name gets the same answer as a login with a wrong password.
 func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	r := newRig(t)
 	r.As("reader")

@@ -9,7 +9,6 @@ import (
 	"sendcode/internal/store"
 )
 
-// accountsStore is the name under which a struct embeds accountStore.
 type accountsStore = accountStore
 
 // meanwhile is a database that calls a function right after it has read an account.
@@ -24,8 +23,8 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 	return a, err
 }
 
-// change runs the command that makes the account mei a reader with a new name at the provider. It
-// returns the reason if the change is refused.
+// change applies the change do to the account mei. A new role is reader, and a new identity is
+// "new". It returns the reason if the change is refused.
 func (r *rig) change(db accountStore, do string) (refusal string) {
 	r.Helper()
 	act, err := NewCommandAuditEntry()

@@ -35,8 +35,8 @@ type attemptLimiter struct{ limiter limiter }
 const accountScope quota.Scope = "account"
 
 // These are the names of the rules that count unknown browsers' attempts at one account. If one of
-// these rules refuses a login, the account is probably under attack. So the page has another text,
-// and the log line is an error and not a warning.
+// these rules refuses a login, the account is probably under attack. For them the page has another
+// text, and the log line is an error instead of a warning.
 const (
 	accountRuleName    = "account"
 	accountDayRuleName = "account_day"
@@ -45,7 +45,7 @@ const (
 var (
 	// loginRules apply to browsers that have not logged in before. In a day, they allow 50 attempts
 	// from one address, 100 from one network (a /24 or /48) and 2,000 for one account. Even an
-	// attacker with twelve networks cannot reach the limits of an account. So the right password
+	// attacker with twelve networks cannot reach the limits of an account, so the right password
 	// still logs in from a new browser.
 	//
 	// No rule counts the attempts for all accounts together, because a few addresses could reach
@@ -59,8 +59,8 @@ var (
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
 		{Name: "network_day", Scope: quota.Network, Limit: 100, Window: 24 * time.Hour},
 	}
-	// knownBrowserRules count the attempts with one cookie of a known browser. So a thief of the
-	// cookie gets at most 30 guesses a day.
+	// knownBrowserRules count the attempts with one cookie of a known browser, so that a thief of
+	// the cookie gets at most 30 guesses a day.
 	knownBrowserRules = []quota.Rule{
 		{Name: "browser", Scope: accountScope, Limit: 10, Window: 15 * time.Minute},
 		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},

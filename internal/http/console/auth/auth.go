@@ -92,7 +92,7 @@ func New(c Config, l *layout.Layout, logger *slog.Logger, now func() time.Time) 
 	return a
 }
 
-// Register adds the pages for logging in and for accounts.
+// Register adds the pages for logging in, for second factors, sessions and accounts.
 func (a *Auth) Register(e *echo.Echo) {
 	open := a.layout.PageMiddleware()
 	e.GET("/admin/login", a.loginPage, open...)

@@ -30,7 +30,7 @@ var (
 	errIdentityTaken  = fault.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
 )
 
-// AccountChangeRequest is a requested change of an account.
+// AccountChangeRequest is a change that an owner requests, in the console or with a command.
 type AccountChangeRequest struct {
 	Name   string
 	Role   Role   // of a new account, or the account's new role

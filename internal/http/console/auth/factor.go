@@ -63,7 +63,7 @@ func (a *Auth) showCodePage(c echo.Context, status int, next, problem string) er
 }
 
 // submitCode checks the code of the second factor. If the code is right, submitCode replaces the
-// session. So a session cookie from before the code becomes worthless.
+// session, so that a session cookie from before the code becomes worthless.
 func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	v, ok, err := a.sessionAwaitingCode(c)

@@ -80,8 +80,8 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
-// showSecretAfterPassword shows a new secret if the typed password is right. So a thief of the
-// session can't add a factor and lock the owner out of the account.
+// showSecretAfterPassword shows a new secret if the typed password is right. Without the password,
+// a thief of the session could add a factor and lock the owner out of the account.
 func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), layout.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
@@ -171,7 +171,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.added")})
 }
 
-// removeFactor removes the second factor, after a right code.
+// removeFactor removes the second factor. The caller has checked a code of it.
 func (a *Auth) removeFactor(c echo.Context, s session) error {
 	act, err := a.NewAuditEntry(c, actionFactor+".remove")
 	if err != nil {

@@ -319,7 +319,7 @@ func TestSecondFactorOfALostDevice(t *testing.T) {
 	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
 }
 
-// leaving is a store that removes an account as soon as a code of its second factor was used.
+// leaving is a store that finds no account once left is true.
 type leaving struct {
 	accountStore
 	left *bool
@@ -332,7 +332,7 @@ func (l leaving) Account(ctx context.Context, name string) (store.Account, error
 	return l.accountStore.Account(ctx, name)
 }
 
-// If an account is closed while its code is checked, it gets no session.
+// If an account disappears while its code is checked, no session begins.
 func TestNoSessionForAnAccountThatIsGone(t *testing.T) {
 	left := false
 	r := newRig(t, func(c *Config) { c.Accounts = leaving{c.Accounts, &left} })

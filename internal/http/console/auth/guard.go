@@ -88,8 +88,8 @@ var mayNamePerson = regexp.MustCompile(`@|\+\W*\d|^[\d\s()./-]{5,}$`)
 // namesNobody has the filters whose values never name a person, even if they contain digits.
 var namesNobody = []string{"recipient", "from", "to", "network"}
 
-// consolePageOrEmpty returns the address if it is the address of a console page, otherwise "". So
-// no link makes a login redirect to another site.
+// consolePageOrEmpty returns the address if it is the address of a console page, otherwise "". It
+// keeps links from making a login redirect to another site.
 func consolePageOrEmpty(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {

@@ -25,8 +25,8 @@ func knownBrowserCookieName(account string) string {
 
 // rememberBrowser sets a cookie that marks the browser as known for the account. The attempts of a
 // known browser are counted separately from those of unknown browsers. The cookie is not a login.
-// Each login sets a new cookie. So attempts with an older, stolen cookie do not count against this
-// browser.
+// Each login sets a new cookie, so that attempts with an older, stolen cookie do not count against
+// this browser.
 func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness

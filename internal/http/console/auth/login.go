@@ -59,7 +59,7 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 }
 
 // noLogin reports whether a login is impossible: no password is configured, there is no login
-// provider, and no account has a password. If the accounts cannot be read, it returns false.
+// provider, and no open account has a password. If the accounts cannot be read, it returns false.
 func (a *Auth) noLogin(ctx context.Context) bool {
 	if a.adminPassword.isSet() || a.Provider != nil {
 		return false
@@ -72,8 +72,8 @@ func (a *Auth) noLogin(ctx context.Context) bool {
 
 const maxNameLength = 32 // bytes
 
-// login checks a name and a password. It counts the attempt before it compares the password. So
-// attempts in parallel cannot evade the limit. An empty name means the configured account. The
+// login checks a name and a password. It counts the attempt before it compares the password, so
+// that attempts in parallel cannot evade the limit. An empty name means the configured account. The
 // answer does not reveal whether an account of this name exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
 	w, next, name := layout.Words(c), consolePageOrEmpty(form.Get("next")),
@@ -113,8 +113,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 }
 
-// secondFactorOf returns the second factor of an account. If the account has no second factor, has
-// is false.
+// secondFactorOf returns the second factor of an account. An account without one is no error.
 func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.SecondFactor, has bool, err error) {
 	f, err = a.Factors.SecondFactor(ctx, account)
 	if errors.Is(err, fault.NotFound) {
@@ -170,9 +169,9 @@ func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal qu
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// checkPassword compares a typed password with the password of an account. argon2id is slow and
-// needs much memory by design. So at most maxConcurrentPasswordChecks comparisons run at the same
-// time, and further comparisons wait.
+// checkPassword compares a typed password with the password of an account. At most
+// maxConcurrentPasswordChecks comparisons run at the same time, and further ones wait, because
+// argon2id is slow and needs much memory by design.
 func (a *Auth) checkPassword(ctx context.Context, account, typed string) (who principal, right bool, err error) {
 	if who, err = a.passwordPrincipal(ctx, account); err != nil {
 		return who, false, err

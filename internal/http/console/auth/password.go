@@ -96,7 +96,7 @@ type argon2Hash struct {
 const (
 	maxArgon2Memory              = 1 << 20 // KiB
 	maxArgon2Time                = 64
-	minSaltLength, maxSaltLength = 8, 64 // bytes, RFC 9106 section 3.1
+	minSaltLength, maxSaltLength = 8, 64 // bytes; RFC 9106 section 3.1 recommends 16
 	minTagLength, maxTagLength   = 16, 64
 )
 

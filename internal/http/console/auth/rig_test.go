@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/http/server"
 )
 
-// The tests check answers with these functions.
+// These are the checks of an answer, under short names.
 var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
@@ -43,7 +43,7 @@ func atProductCost(t *testing.T) {
 type rig struct {
 	*consoletest.Rig
 	provider *Provider
-	auth     *Auth // the newest handler uses it
+	auth     *Auth // of the newest handler
 }
 
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
@@ -80,7 +80,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	return e
 }
 
-// recorded handles an action by recording it.
+// recorded stands for an export of which only the audit entry is written.
 func (r *rig) recorded(c echo.Context) error {
 	act, err := r.auth.NewAuditEntry(c, ActionExport)
 	if err == nil {
@@ -89,7 +89,7 @@ func (r *rig) recorded(c echo.Context) error {
 	return err
 }
 
-// from returns a browser at another address.
+// from returns a browser whose peer has the address, a host:port.
 func (r *rig) from(address string) *consoletest.Browser {
 	b := r.Browser()
 	b.From = address

@@ -14,11 +14,10 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// Role is the level of an account's rights. An operator has all rights of a reader; an owner has
-// all rights.
+// Role is the level of an account's rights.
 type Role string
 
-// These are the roles.
+// A role includes the rights of the roles before it.
 const (
 	Reader   Role = "reader"
 	Operator Role = "operator"
@@ -28,9 +27,9 @@ const (
 var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
 // actionsByMinRole lists for each role the actions that this role allows and lower roles do not
-// allow. Each route has an action, and refuses actors whose role does not allow the action. If an
-// action is missing here, it is refused to everyone. The audit entry of a change is named after the
-// action.
+// allow. Each route that needs an account has an action, and refuses actors whose role does not
+// allow the action. If an action is missing here, it is refused to everyone. The audit entry of a
+// change is named after the action.
 var actionsByMinRole = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // the second factor and sessions of the actor's own account
 	Operator: {
@@ -40,7 +39,7 @@ var actionsByMinRole = map[Role][]string{
 	Owner: {ActionEraseRecipient, ActionTestMessage, actionAccounts},
 }
 
-// These are the actions.
+// Audit entries name all of these actions but ActionRead.
 const (
 	ActionRead  = "read" // reads pages without full recipients; the only action that is not recorded
 	actionLogin = "login"

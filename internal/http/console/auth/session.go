@@ -55,7 +55,7 @@ func sessionOf(c echo.Context) session {
 }
 
 // attachAndTouchSession attaches the session and its actor to the request. At most once a minute,
-// it also stores the time of use and renews the cookie. So a session in use does not expire as
+// it also stores the time of use and renews the cookie, so that a session in use does not expire as
 // idle. Requests that a page's script makes by itself do not count as use
 // (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header). Otherwise a list that is left open
 // in a browser, and reloads itself, would keep its session alive for hours.
@@ -127,7 +127,7 @@ type principal struct {
 
 // sessionBinding returns a MAC of the principal's credential. A session stores the MAC, and ends
 // when the credential changes and the MAC no longer matches. The MAC's key is the value of the
-// cookie. So a reader of the table can't use the MAC to try passwords.
+// cookie, so that a reader of the table can't use the MAC to try passwords.
 func (p principal) sessionBinding(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))

@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Browsers send the cookies of a login only to this site and this host. The exception is a direct
-// request from this machine. The cookie of a known browser lives for 90 days.
+// Browsers send the cookies of a login only to this site. Over https the cookies have the prefix
+// __Host-, so that no other host can set them. The cookie of a known browser lives for 90 days.
 func TestLoginCookies(t *testing.T) {
 	for base, prefix := range map[string]string{"http://localhost:8080": "", consoletest.Address: "__Host-"} {
 		b := newRig(t).Browser()

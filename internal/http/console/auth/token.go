@@ -88,8 +88,8 @@ func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 }
 
 // findToken returns the configured token that equals the request's token. If there is no such
-// token, known is false. findToken compares with all configured tokens. So the time that it takes
-// does not reveal which token is equal.
+// token, known is false. findToken compares with all configured tokens, so that the time that it
+// takes does not reveal which token is equal.
 func (a *Auth) findToken(c echo.Context) (found Token, known bool) {
 	presented, ok := server.BearerToken(c)
 	if !ok {

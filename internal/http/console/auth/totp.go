@@ -51,8 +51,8 @@ func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int
 }
 
 // otpauthURL returns the otpauth URL for the QR code. An authenticator app may keep only one secret
-// for each issuer and account. The issuer in the URL contains the console's host. So a person may
-// have accounts of the same name in two consoles, for example in a test console.
+// for each issuer and account. The issuer in the URL contains the console's host, so that a person
+// may have accounts of the same name in two consoles, such as a test console and the real one.
 func otpauthURL(host, account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer: "sendcode " + strings.ReplaceAll(host, ":", " "), AccountName: account, Secret: secret, Period: totpOptions.Period,
