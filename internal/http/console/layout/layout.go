@@ -99,7 +99,8 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 	})
 }
 
-// Register adds the static files and the form for language and time zone.
+// Register adds the static files, the form for language and time zone, and a redirect from /admin/
+// to the start page.
 func (l *Layout) Register(e *echo.Echo) {
 	e.POST(preferencesPath, FormHandler(savePreferences), l.PageMiddleware()...)
 	e.GET("/admin/static/:name", l.serveFile)

@@ -85,7 +85,7 @@ func (p Page) Languages() (others []texts.Words) {
 	return others
 }
 
-// account is the name and the role of the account that is logged in.
+// account is what SetAccount stores for NewPage.
 type account struct{ name, role string }
 
 const accountContextKey = "sendcode.admin.reader"
@@ -98,7 +98,7 @@ func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, ac
 // so a script in each page sets this cookie.
 const (
 	languageCookie  = "sendcode_language"
-	zoneCookie      = "sendcode_chosen_zone" // older versions kept the browser's zone as sendcode_zone, for a year
+	zoneCookie      = "sendcode_chosen_zone" // not sendcode_zone, in which older versions kept the browser's zone for a year
 	ownZoneCookie   = "sendcode_browser_zone"
 	preferencesPath = "/admin/prefer"
 	browsersZone    = "local" // the value of a form's zone with which pages follow the browser's zone again

@@ -28,7 +28,7 @@ var TimeSpans = map[string]time.Duration{
 	"30d": 30 * 24 * time.Hour,
 }
 
-// These are mistakes that ParameterProblem distinguishes.
+// By these texts, ParameterProblem tells mistakes apart that have the same reason.
 const (
 	unknownParameter = "There is no such parameter."
 	badShortText     = "This has at most 64 characters, and no control character among them."

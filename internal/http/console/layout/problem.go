@@ -88,7 +88,8 @@ func FilterMistakeOf(raw string, err error, w texts.Words) (mistake FilterMistak
 }
 
 // WithProblem returns the mistake with another problem of its value. The text names the value,
-// because a form shows none that is no choice, and no time that a browser cannot read.
+// because a form can't show a value that is not one of its choices, or a time that a browser can't
+// read.
 func (m FilterMistake) WithProblem(problem string, w texts.Words) FilterMistake {
 	m.Text = problem
 	if m.Value != "" {
@@ -97,8 +98,8 @@ func (m FilterMistake) WithProblem(problem string, w texts.Words) FilterMistake 
 	return m
 }
 
-// shownValue shortens a parameter's value like a name. A page can't show the other characters that
-// it replaces, or would put them in another order.
+// shownValue shortens a value as shortenName does. It also replaces the characters that a page
+// can't show, or that would reorder the text.
 func shownValue(value string) string {
 	return shortenName(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -108,8 +109,8 @@ func shownValue(value string) string {
 	}, value))
 }
 
-// StatusOr returns the status of a page with this mistake. If there is no mistake, it returns the
-// status in the argument.
+// StatusOr returns the status of a page with this mistake. If there is no mistake, it returns
+// other.
 func (m FilterMistake) StatusOr(other int) int {
 	if m.Field == "" {
 		return other
@@ -184,8 +185,8 @@ func (l *Layout) ShowNotFound(c echo.Context) error {
 	return l.Show(c, http.StatusNotFound, "problem", v)
 }
 
-// PageMiddleware returns the middleware of all pages: it rejects requests from other sites, and
-// shows errors as pages.
+// PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows
+// errors as pages.
 func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.showErrorsAsPages, server.RequireSameOrigin}
 }

@@ -53,7 +53,7 @@ func auditEntryJSON(a store.AuditEntry, _ time.Time) layout.JSONObject {
 	}
 }
 
-// auditView is the page of the audit log.
+// auditView is the data of the template acts.html.
 type auditView struct {
 	layout.Page
 	layout.PaginatedRows[store.AuditFilter, store.AuditEntry]

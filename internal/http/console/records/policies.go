@@ -24,8 +24,8 @@ type policiesView struct {
 	Policies          []support.PolicyWithPurposes
 	OnSends, OnChecks []policy.RuleInForce // built-in rules
 	Others            []otherStop
-	stops             []store.StopCount // what was stopped in the last countedTime; nil: not known
-	known             bool              // stops is known
+	stops             []store.StopCount // what was stopped in the last countedTime
+	known             bool              // false: stops could not be read
 }
 
 // countedTime is how far back the page counts how often each rule refused.
@@ -185,7 +185,7 @@ func (v policiesView) Table(rules []policy.RuleInForce) rulesTable {
 	return t
 }
 
-// TableForAll returns a table of rules whose limits are equal for all classes.
+// TableForAll returns a table of rules on checks, whose limits are equal for all classes.
 func (v policiesView) TableForAll(rules []policy.RuleInForce) rulesTable {
 	return rulesTable{policiesView: v, Rules: rules, Limits: []limitColumn{{Head: v.W.Get("policies.limit")}}, checks: true}
 }

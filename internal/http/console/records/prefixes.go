@@ -54,7 +54,7 @@ func prefixPauseJSON(p store.PrefixPause, now time.Time) layout.JSONObject {
 	return o
 }
 
-// prefixesView is the page of paused prefixes.
+// prefixesView is the data of the template prefixes.html.
 type prefixesView struct {
 	layout.Page
 	layout.PaginatedRows[store.PrefixPauseFilter, store.PrefixPause]
@@ -111,13 +111,12 @@ func (v prefixesView) CallerClassText(p store.PrefixPause) string {
 	return v.W.Get("prefixes.class." + p.Class.Name())
 }
 
-// State returns whether a pause holds.
+// State returns the label of a pause: it holds, was lifted, or has ended.
 func (v prefixesView) State(p store.PrefixPause) explain.StateLabel {
 	return suppressionOrPauseLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
 }
 
-// LiftedText returns a sentence about who lifted a pause, when and why; nil if nobody lifted the
-// pause.
+// LiftedText returns a sentence about who lifted a pause, when and why; nil if it was not lifted.
 func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 	return liftedSentence(p.LiftedAt, p.LiftedBy, p.LiftedWhy, v.W)
 }

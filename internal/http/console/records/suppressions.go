@@ -55,7 +55,7 @@ func SuppressionJSON(s store.Suppression, now time.Time) layout.JSONObject {
 	}
 }
 
-// suppressionsView is the page of suppressed recipients.
+// suppressionsView is the data of the template suppressions.html.
 type suppressionsView struct {
 	layout.Page
 	layout.PaginatedRows[store.SuppressionFilter, store.Suppression]
@@ -149,13 +149,13 @@ func (v suppressionsView) ReasonText(s store.Suppression) string {
 	return explain.SuppressionSummary(s, v.W)
 }
 
-// State returns whether a suppression holds.
+// State returns the label of a suppression: it holds, was lifted, or has ended.
 func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
 	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// StateText returns a sentence about who lifted a suppression, when and why; nil if nobody lifted
-// the suppression.
+// StateText returns a sentence about who or what lifted a suppression, when and why; nil if it was
+// not lifted.
 func (v suppressionsView) StateText(s store.Suppression) texts.Sentence {
 	if s.LiftedBy == "" && (s.LiftedWhy == store.LiftedAccepted || s.LiftedWhy == store.LiftedBurst) {
 		return v.W.Sentence("suppressions."+s.LiftedWhy, texts.AtTime("at", s.LiftedAt), texts.Strong("server", s.Server),
@@ -299,7 +299,7 @@ func (handlers *Handlers) answerSuppressionForm(c echo.Context, typed url.Values
 	if err != nil {
 		return err
 	}
-	if of.IsZero() { // the recipient was erased, so there is no list of this recipient alone
+	if of.IsZero() { // the recipient's hash was deleted, so there is no list of this recipient alone
 		return c.Redirect(http.StatusSeeOther, suppressionsPath)
 	}
 	to := url.Values{"recipient": {of.String()}, "state": {"all"}, doneParameter: {act}}

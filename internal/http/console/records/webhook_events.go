@@ -130,7 +130,7 @@ func (handlers *Handlers) showWebhookEvents(c echo.Context, status int, posted p
 	return handlers.Layout.Show(c, p.Mistake.StatusOr(status), "events", v)
 }
 
-// State returns whether an event arrived.
+// State returns the label of an event: delivered, given up or pending.
 func (v webhookEventsView) State(e store.AppEvent) explain.StateLabel {
 	return outcomeLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered,
 		e.State == store.EventGivenUp)
