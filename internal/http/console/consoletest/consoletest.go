@@ -50,7 +50,7 @@ type Browser struct {
 	Handler http.Handler
 	Cookies map[string]*http.Cookie // by name, without "__Host-"
 	Base    string                  // scheme and host
-	From    string                  // address of the peer
+	From    string                  // host:port of the peer, as in http.Request.RemoteAddr
 }
 
 // Do makes a request; header alternates names and values.
@@ -92,7 +92,7 @@ func (b *Browser) Post(path string, form url.Values, header ...string) *httptest
 }
 
 // Script makes a request with the token and a JSON body, and decodes the answer. It fails the test
-// if the answer has another status.
+// if the answer has another status, or shows the address of ana, a sealed value or a nonce.
 func (b *Browser) Script(status int, method, path, body string) (answer map[string]any) {
 	b.Helper()
 	rec := Want(b.T, b.Do(method, path, body, "Content-Type", "application/json", "Authorization", "Bearer "+Token), status)
@@ -162,7 +162,7 @@ func Lacks(t *testing.T, rec *httptest.ResponseRecorder, texts ...string) {
 	}
 }
 
-// content returns the body of a response. Of a page, it returns only the content within the frame.
+// content returns the body of a response. Of a page, it returns only the part from <main> on.
 func content(rec *httptest.ResponseRecorder) string {
 	if _, main, page := strings.Cut(rec.Body.String(), "<main"); page {
 		return "<main" + main

@@ -52,7 +52,8 @@ func (r *Rig) Ring() *keys.Ring { return r.Settings.Vault.Ring }
 // r.Store.SetFault(nil) repairs the database.
 func (r *Rig) Break(methods ...string) { r.Store.Fail(sqlitetest.Down, methods...) }
 
-// Unlogged fails the test if the log of the process contains one of the texts.
+// Unlogged fails the test if the log of the process, or that of the database, contains one of the
+// texts.
 func (r *Rig) Unlogged(secrets ...string) {
 	r.Helper()
 	for _, secret := range secrets {
@@ -63,8 +64,7 @@ func (r *Rig) Unlogged(secrets ...string) {
 }
 
 // checkActionLines compares the database's log lines with the audit entries. Each line must have
-// the words of its entry, without recipient and reason. Each entry that was certainly committed
-// must have a line.
+// the words of its entry, without recipient and reason. Each entry must have a line, too.
 func (r *Rig) checkActionLines() {
 	r.Store.SetFault(nil)
 	entries := map[string]store.AuditEntry{}
@@ -123,11 +123,11 @@ func (r *Rig) PutAccount(a store.Account) {
 	r.Must(err)
 }
 
-// Phone returns an authenticator app with a secret.
+// Phone returns an authenticator app that has the secret, on the rig's clock.
 func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock, Secret: secret} }
 
-// Entries returns the audit entries of an action, or of all actions if action is "". The newest
-// entry is first.
+// Entries returns the audit entries of an action, or of all actions if action is "". It returns at
+// most 100, the newest first.
 func (r *Rig) Entries(action string) []store.AuditEntry {
 	r.Helper()
 	list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{What: action, Limit: 100})

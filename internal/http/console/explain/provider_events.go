@@ -26,8 +26,8 @@ var providerEventKinds = []struct {
 }
 
 // withProviderEvent adds the worst provider event to a verdict. If events of this kind can suppress
-// the recipient, withProviderEvent also replaces the verdict's next step, the advice to the reader.
-// But if the code was entered, the message arrived, and so the verdict keeps its next step.
+// the recipient, withProviderEvent also replaces the verdict's tone and its next step, the advice
+// to the reader. If the code was entered, the message arrived, so the verdict keeps its next step.
 func (vi verdictInput) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEventKinds {
 		i := slices.IndexFunc(vi.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })

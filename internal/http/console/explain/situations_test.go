@@ -34,7 +34,6 @@ func told(name string, change change) situation {
 	return situation{name: name, story: store.SendDetails{Send: s, Verification: &v, Now: consoletest.Start.Add(3 * time.Minute)}}
 }
 
-// change is a function that changes a send and its code.
 type change func(*store.SendOrRefusal, *store.Verification)
 
 func (c change) and(more []change) change {
@@ -254,7 +253,7 @@ func (s situation) reserved() situation {
 	return s.with(0, 0)
 }
 
-// of sets the scope of the rules whose wait is shown.
+// of sets the scope of the rules that make strangers wait.
 func (s situation) of(scope quota.Scope) situation {
 	for i := range s.facts.Strangers.Rules {
 		s.facts.Strangers.Rules[i].Scope = scope

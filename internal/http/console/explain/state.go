@@ -23,7 +23,8 @@ type StateLabel struct {
 	Tone       Tone
 }
 
-// ToneOf returns the tone of a status.
+// ToneOf returns the tone of a status. It is Warn for a refusal, and for a message that may not
+// have arrived.
 func ToneOf(s store.Status) Tone {
 	switch s {
 	case store.Sent, store.Delivered:

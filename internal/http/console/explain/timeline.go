@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/verify/verification"
 )
 
-// TimelineEntry is one line of the time line.
+// TimelineEntry is one line of the time line on a send's page.
 type TimelineEntry struct {
 	At   texts.DisplayTime // zero: the time is not stored
 	Tone Tone

@@ -48,7 +48,8 @@ type verdictInput struct {
 type VerdictFacts struct {
 	Quota *quota.Decision // the rules' current decision on a request for a person whom the back end knows; nil: not known
 	// Strangers is the rules' current decision on a request for a stranger, who may not use the
-	// rules' reserves. It is nil if a stranger waits no longer, or if the text does not need it.
+	// rules' reserves. It is nil if a stranger waits no longer than that person, or if the text
+	// does not need it.
 	Strangers *quota.Decision
 
 	Pause *policy.Pause // the pause that stops the row's channel or purpose now; nil: none
