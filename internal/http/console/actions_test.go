@@ -22,7 +22,7 @@ import (
 
 func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 
-// free reports whether both gates would admit another send.
+// free reports whether the rules admit another send, and the database counts none of the last hour.
 func (r *rig) free(s store.Send) bool {
 	r.Helper()
 	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)

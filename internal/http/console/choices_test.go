@@ -34,7 +34,7 @@ func choicesInAnOpenList(t *testing.T, browser chromium) {
 	// A finger opens the list, and a keyboard chooses.
 	w.goTo("/admin")
 	touch := func(kind input.DispatchTouchEventType, points ...*input.TouchPoint) step {
-		points = append([]*input.TouchPoint{}, points...) // an end has none, and null is no list
+		points = append([]*input.TouchPoint{}, points...) // an end has no points, and the protocol refuses null
 		return browsertest.Command(input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: kind, TouchPoints: points})
 	}
 	at := &input.TouchPoint{}

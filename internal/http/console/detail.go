@@ -22,7 +22,7 @@ import (
 	"sendcode/web"
 )
 
-// sendView is one send's page.
+// sendView is the data of the page of one send.
 type sendView struct {
 	layout.Page
 	Verdict explain.Verdict
@@ -246,7 +246,7 @@ func (console *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 }
 
 // latestIfNewer returns the newest request of the same recipient for the same app, channel and
-// purpose. If s is the newest request, or if the recipient was erased, it returns nil.
+// purpose. If s is the newest request, or if the recipient's hash was deleted, it returns nil.
 func (console *Console) latestIfNewer(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil

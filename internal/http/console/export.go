@@ -80,8 +80,8 @@ func (console *Console) exportCSV(c echo.Context) error {
 	}
 	defer end()
 	q.filter.Limit = layout.MaxPageRows
-	// The rows are read before the response begins. So the answer can still be 503 if the database
-	// is down.
+	// The rows are read before the response begins, so that the answer can still be 503 if the
+	// database is down.
 	rows, err := console.sendsWithTimeFallback(c.Request().Context(), q.filter)
 	if err != nil {
 		return err

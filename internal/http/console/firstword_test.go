@@ -48,11 +48,11 @@ func firstWord(t *testing.T, b *consoletest.Browser, typed string) string {
 	return strings.NewReplacer(" .", ".", " ,", ",", " ;", ";", "( ", "(", " )", ")", "“ ", "“", " ”", "”").Replace(text)
 }
 
-// firstWords has searches of an administrator, each with the sentences of its answer. In both,
-// {name} stands for a value that the test fills in.
+// firstWords has searches of an administrator, each with the sentences of its answer. In both, a
+// name in braces stands for a value from firstWordRows.
 var firstWords = []struct{ typed, says string }{
-	// A person got a code, and was refused afterwards. Every search for the person leads to the
-	// send.
+	// Maria got a code, and was refused afterwards. A search for her leads to the send. An address
+	// with a tag counts as another person, unless the settings fold it.
 	{"maria@example.com", maria},
 	{"MARIA@EXAMPLE.COM", maria},
 	{"  maria@example.com.  ", maria},
@@ -155,7 +155,7 @@ func TestSearchBeginsWithTheVerdict(t *testing.T) {
 func (r *rig) firstWordRows() *strings.Replacer {
 	r.Helper()
 	if r.db == &r.Store.DB.DB {
-		r.Clock.Add(10 * 365 * 24 * time.Hour) // support references count the time from 2020
+		r.Clock.Add(10 * 365 * 24 * time.Hour) // far from 2020, at which support references begin
 	}
 	sent := r.sent("maria@example.com", func(s *store.Send) { s.Reference, s.RequestID = "order-7711", "req-of-maria-0001" })
 	r.refused("maria@example.com", "minute", 50*time.Second, 1)

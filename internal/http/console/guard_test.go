@@ -20,8 +20,8 @@ import (
 	"sendcode/web"
 )
 
-// This test tries other signs of a request from another site. TestEveryRouteWithEveryRole tries
-// every route with Sec-Fetch-Site.
+// A post from another site is refused, even if only the header Origin, or a missing header, shows
+// where it comes from. TestEveryRouteWithEveryRole tries every route with Sec-Fetch-Site.
 func TestOtherSitesCannotPost(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	form := url.Values{"q": {"ana@example.com"}}
@@ -149,7 +149,7 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 	}
 	for _, state := range codeStateChoices {
 		word := string(state)
-		if state == store.CodeEntered { // the key that verifications and the time line use
+		if state == store.CodeEntered { // the word of verifications and the time line
 			word = "approved"
 		}
 		if state == store.CodeOfCaller {

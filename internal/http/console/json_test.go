@@ -98,7 +98,7 @@ func TestSearchJSONRefuses(t *testing.T) {
 // asScript has the headers of a program's request.
 var asScript = []string{"Content-Type", "application/json", "Authorization", "Bearer " + consoletest.Token}
 
-// A send is found only by its ID as the service writes it, in either case.
+// A send is found only by its ID as the service writes it, in small or capital letters.
 func TestSendJSONNeedsTheExactID(t *testing.T) {
 	r, b := loggedIn(t)
 	id := r.sent("ana@example.com").ID.String()

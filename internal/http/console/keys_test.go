@@ -12,7 +12,7 @@ import (
 )
 
 // keysOfAnyLayout presses keys on a page with a list, as keyboards of other layouts and input
-// methods do. A key that is a command is taken from the browser.
+// methods do. If a key is a command, the page prevents the browser's own action.
 func keysOfAnyLayout(p *browsertest.Page) {
 	p.Helper()
 	for _, c := range []struct {
@@ -55,7 +55,7 @@ func keysOfAnyLayout(p *browsertest.Page) {
 			new KeyboardEvent("keydown", { bubbles: true, cancelable: true, `+c.key+` }))`)
 		servertest.Same(p, c.name, taken, c.taken)
 	}
-	// The browser's own filling in makes events that have no key.
+	// Autofill dispatches keydown events without a key.
 	servertest.Same(p, "an event without a key", browsertest.Value[bool](p,
 		`(window.thrown = false, addEventListener("error", () => { thrown = true }), document.dispatchEvent(new Event("keydown")), thrown)`), false)
 }

@@ -104,8 +104,8 @@ func (console *Console) listPage(c echo.Context) error {
 func (console *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
 	ctx := c.Request().Context()
 	found, err := console.sendList().Page(ctx, q.filter, q.given)
-	// A page of newer rows that is not full has reached the start of the list. So the list is read
-	// again from its start, and its full first page is shown instead.
+	// A page of newer rows that is not full has reached the start of the list. The full first page
+	// is read and shown instead.
 	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit {
 		q.given.Del("newer")
 		q.filter.After = nil
@@ -204,8 +204,8 @@ func (v *listView) rowsTag() string {
 }
 
 // addRecipientHeader adds the recipient of the rows, the verdict on their leadingRow, and the
-// present quota. Only the first page of a list gets a verdict. Erased recipients get none, because
-// they all have the same hash.
+// present quota. Only the first page of a list gets a verdict. Forgotten recipients get none,
+// because they all have the same hash.
 func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}

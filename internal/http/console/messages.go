@@ -32,7 +32,7 @@ type messagesAnswer struct {
 	Messages []support.SampleMessage `json:"messages"`
 }
 
-// messagesView is the page of messagesAnswer.
+// messagesView is the data of the page that shows a messagesAnswer.
 type messagesView struct {
 	layout.Page
 	messagesAnswer
@@ -87,8 +87,8 @@ func (console *Console) showMessages(c echo.Context, status int, query url.Value
 	return console.layout.Show(c, status, "messages", v)
 }
 
-// testMessageForm sends a test message in the reader's language, and shows who accepted or refused
-// it.
+// testMessageForm sends a test message in the reader's language, and shows which server or carrier
+// accepted or refused it.
 func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
 	w, t := layout.Words(c), testedMessage{To: form.Get("to")}
 	if _, err := console.messages(form); err != nil { // read first: without the messages, the page could not show the result

@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// overviewView is the page of statistics. It shows numbers beside the numbers of the previous time
-// range, a chart, failures and refusals.
+// overviewView is the data of the page of statistics. The page shows numbers beside those of the
+// previous time range, a chart, failures and refusals.
 type overviewView struct {
 	layout.Page
 	Statistics
@@ -135,7 +135,7 @@ func (console *Console) overviewPage(c echo.Context) error {
 	return console.layout.Show(c, http.StatusOK, "overview", v)
 }
 
-// timeSpanOptions returns the choices of the page's form.
+// timeSpanOptions returns the choices of the field last, without the empty one.
 func timeSpanOptions(chosen string, w texts.Words) []layout.FieldOption {
 	return layout.FieldOptions(w, "filter.last", "filter.last", chosen, timeSpanChoices...)[1:]
 }
@@ -143,7 +143,7 @@ func timeSpanOptions(chosen string, w texts.Words) []layout.FieldOption {
 // Dimensions returns the ways in which the table of codes can be grouped.
 func (v overviewView) Dimensions() []store.Dimension { return approvalDimensions }
 
-// Daily reports whether the charts have a bar for each day, not for each hour.
+// Daily reports whether the chart has a bar for each day, not for each hour.
 func (v overviewView) Daily() bool { return v.query.Each > time.Hour }
 
 // GroupedByAddress returns the address of this page with the table of codes grouped by a dimension.

@@ -38,10 +38,10 @@ func TestMain(m *testing.M) {
 
 type act = consoletest.Act
 
-// rig is a console over the use cases of its Rig.
+// rig is a console on the service and the database of its Rig.
 type rig struct {
 	*consoletest.Rig
-	console *Console // the newest handler uses it
+	console *Console // of the newest handler
 	db      *sqldb.DB
 	ids     uint64
 
@@ -59,8 +59,8 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	return r
 }
 
-// onPostgres is newRig on a Postgres database. The rig's clock begins at the real time, which the
-// database has.
+// onPostgres is newRig on a Postgres database. The rig's clock begins at the real time, because the
+// database uses its own clock.
 func onPostgres(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	url := servertest.Postgres(t).NewDatabase(t)
@@ -211,7 +211,7 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	return row
 }
 
-// loggedIn returns a console and a browser with a session.
+// loggedIn returns a rig, and a browser with a session of the configured account.
 func loggedIn(t *testing.T) (*rig, *consoletest.Browser) {
 	t.Helper()
 	r := newRig(t)

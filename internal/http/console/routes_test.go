@@ -52,7 +52,8 @@ var routes = map[string]auth.Role{
 	"POST /admin/accounts": auth.Owner,
 }
 
-// everything returns the sends, codes, suppressions, accounts and audit entries as text.
+// everything returns the sends, codes, suppressions, accounts and audit entries, except those of
+// logins, as text.
 func (r *rig) everything() string {
 	r.Helper()
 	sends, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})

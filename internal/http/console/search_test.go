@@ -123,7 +123,7 @@ func TestSearchSaysWhatIsWrong(t *testing.T) {
 // A support reference leads to its send, in any spelling.
 func TestSearchBySupportReference(t *testing.T) {
 	r := newRig(t)
-	r.Clock.Add(10 * 365 * 24 * time.Hour) // references count from 2020
+	r.Clock.Add(10 * 365 * 24 * time.Hour) // far from 2020, at which support references begin
 	mine := r.sent("ana@example.com").ID
 	r.sent("bea@example.com")
 	ref := store.SupportReference(mine)

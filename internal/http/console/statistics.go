@@ -83,7 +83,7 @@ type domainCounts struct {
 // FailedOtherwise returns how many mails failed without a final refusal by a server.
 func (d domainCounts) FailedOtherwise() int { return d.Failed - d.Rejected }
 
-// interval has the numbers of one interval.
+// interval has the numbers of one hour or day.
 type interval struct {
 	At string `json:"at"`
 

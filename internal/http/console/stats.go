@@ -15,8 +15,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// These constants are the default and the bounds of the time range of statistics. The database
-// counts rows, so a longer time range would take too long.
+// These constants are the default and the bounds of the time range of statistics. Up to
+// maxHourlyPeriod, an interval is an hour, and beyond it a day. A time range beyond maxStatsPeriod
+// could take the database too long.
 const (
 	defaultStatsPeriod = 24 * time.Hour
 	maxStatsPeriod     = 31 * 24 * time.Hour

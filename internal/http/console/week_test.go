@@ -213,8 +213,8 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// A control always says what the page does, even after Back, and in fields that were read-only
-// while a form was sent.
+// After Back, filters show which rows are listed, and fields that were read-only while a form was
+// sent accept letters again.
 func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com")

@@ -33,7 +33,7 @@ type window struct {
 
 type step = chromedp.Action[chromedp.Void]
 
-// logout is the button in the layout.
+// logout selects the button in the layout that logs out.
 const logout = `form[action="/admin/logout"] button`
 
 // chromium is the browser that the tests share, with its axe-core.
