@@ -11,7 +11,7 @@ import (
 )
 
 // ApprovedTemplates are the IDs of templates that a carrier has approved, by purpose and BCP 47
-// tag. Those of the purpose "default" are for every purpose without templates of its own.
+// tag. The purpose "default" stands in for templates that a purpose lacks; see findTemplate.
 type ApprovedTemplates map[string]map[string]string
 
 const (

@@ -27,7 +27,8 @@ func (s Setup) CurrentTime() time.Time {
 	return s.Now()
 }
 
-// CarrierSettings are the settings of one type of carrier: a pointer to a struct with yaml tags.
+// CarrierSettings is implemented by the settings of each type of carrier: a pointer to a struct
+// with yaml tags.
 type CarrierSettings interface {
 	// Check returns the problems by key.
 	Check() map[string]error
@@ -43,7 +44,7 @@ type CarrierSettings interface {
 type SettingsWithSender interface{ NeedsSender() bool }
 
 // SettingsWithPrefixes is implemented by the settings of a carrier that reaches only numbers with
-// some prefixes.
+// the prefixes that OnlyPrefixes returns.
 type SettingsWithPrefixes interface{ OnlyPrefixes() []string }
 
 // SettingsWithCallback is implemented by the settings of a carrier whose requests may contain the
@@ -54,8 +55,8 @@ type SettingsWithCallback interface{ NeedsCallback() bool }
 // receipts is entered in the carrier's console, once for the account.
 type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
-// Carrier hands single messages to a carrier. Send sets CarrierID and ReplyCodes of the result, and
-// its caller sets the other fields.
+// Carrier sends single messages by the API of one carrier. Send sets CarrierID and ReplyCodes of
+// the result, and its caller sets the other fields.
 type Carrier interface {
 	Name() string
 	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)

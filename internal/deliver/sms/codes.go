@@ -14,7 +14,7 @@ type faults struct {
 	us map[Meaning]string
 	// number: another carrier couldn't reach the number either, or must not send to it.
 	number map[Meaning]string
-	// message: the message is at fault, or the failure passes with time.
+	// message: the message is at fault, or the carrier failed.
 	message map[Meaning]string
 }
 

@@ -17,10 +17,10 @@ import (
 	"sendcode/internal/deliver/providerhttp"
 )
 
-// Probe tries a carrier without sending a message: the connection to its host or the proxy, TLS for
-// an https URL and, if the API has a request that sends nothing, this request, which may show
-// whether the API accepts the login and has the templates. Probe returns a sentence without
-// secrets. The error is errNoProbe if the carrier implements no probe.
+// Probe tries a carrier without sending a message. It connects to the carrier's host or to the
+// proxy, with TLS for an https URL. If the API has a request that sends nothing, Probe makes it;
+// the answer may show whether the API accepts the login and has the templates. Probe returns a
+// sentence without secrets. The error is errNoProbe if the carrier implements no probe.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {

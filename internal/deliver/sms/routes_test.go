@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// scripted is a carrier that answers with the test's outcomes.
+// scripted is a carrier that keeps each message in got and returns fail.
 type scripted struct {
 	name string
 	fail *delivery.Error
@@ -26,10 +26,8 @@ func (s *scripted) Send(_ context.Context, m Message) (delivery.Result, *deliver
 	return delivery.Result{}, s.fail
 }
 
-// sample is a message that every carrier accepts.
 var sample = Message{ID: "s", To: "+8613812345678", Country: "CN"}
 
-// send sends the sample.
 func send(all *Carriers) *delivery.Error {
 	_, err := all.Send(context.Background(), sample)
 	fail, _ := err.(*delivery.Error)
@@ -90,7 +88,7 @@ func TestCarriersFailover(t *testing.T) {
 	}
 }
 
-// A refusal of a stranger's number counts differently from a refusal of another number.
+// OnAttempt gets the refusal of a number with Chosen only if the message is a stranger's.
 func TestARefusalOfAStrangersNumber(t *testing.T) {
 	for _, stranger := range []bool{true, false} {
 		seen := []bool(nil)

@@ -5,9 +5,9 @@ import (
 	"unicode/utf16"
 )
 
-// The first constant of each line is the length of a message with one segment. The second is the
-// length of each segment of a longer message, where a header takes six bytes. Lengths are septets
-// in GSM-7, and 16-bit units in UCS-2.
+// The first constant of each line is the greatest length of a message with one segment. The second
+// is the greatest length of each segment of a longer message, where a header takes six bytes.
+// Lengths are septets in GSM-7, and 16-bit units in UCS-2.
 const (
 	singleGSMUnits, partGSMUnits   = 160, 153
 	singleUCS2Units, partUCS2Units = 70, 67

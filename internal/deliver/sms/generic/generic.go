@@ -68,7 +68,7 @@ type carrier struct {
 	*sms.Client
 }
 
-// codeMeaning is a word of answerSettings.Codes.
+// codeMeaning is a word in answerSettings.Codes or answerSettings.Statuses.
 type codeMeaning string
 
 const meansAccepted codeMeaning = "accepted"

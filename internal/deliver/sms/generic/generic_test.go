@@ -77,8 +77,8 @@ func genericRig() smstest.Rig {
 	return r
 }
 
-// kannelDescription returns the carrier kannel in deploy/http-carriers.yaml, without what its
-// receipts mean.
+// kannelDescription returns the carrier kannel of deploy/http-carriers.yaml without the settings
+// for receipts.
 func kannelDescription(endpoint string) Config {
 	return Config{
 		URL: endpoint +

@@ -1,5 +1,6 @@
-// Package smstest is the contract of a carrier: a test describes its API's requests and answers,
-// and the kit tries sending, receipts, polls and the probe against a server on loopback.
+// Package smstest tests what every carrier must do: a test describes requests and answers of the
+// carrier's API in a Rig, and the package tries sending, receipts, polls and the probe against a
+// server on loopback.
 package smstest
 
 import (
@@ -169,7 +170,7 @@ func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
 	}
 }
 
-// Contract tests the sending of a carrier.
+// Contract tests Send of the carrier that the rig describes.
 func Contract(t *testing.T, r Rig) {
 	t.Run("accepted", func(t *testing.T) {
 		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.CarrierID != r.ID {
