@@ -26,7 +26,7 @@ type AuditEntry struct {
 	Purpose   string
 	Recipient recipient.Hash // zero: none, or sqldb.DB.ForgetDueErased deleted it
 	To        string         // masked; ErasedMask after an erasure
-	Target    string         // ID of a send, or name of an account
+	Target    string         // ID or name of what the action is on, such as a send, an account or a prefix
 	Reason    string         // the administrator's; no erasure removes it, so it must not name a recipient
 	Outcome   AuditOutcome
 	Detail    string    // machine-readable: cause of a failure, or the changes

@@ -153,7 +153,8 @@ func (f Filter) MayMatchRefusals() bool {
 	return !f.SendsOnly && (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Labels == Labels{} && f.Outcome == ""
 }
 
-// RuleSeparator separates the names of rules in a column. No name contains it.
+// RuleSeparator separates the names of rules, or other texts of a list, in a column. None of them
+// contains it.
 const RuleSeparator = ","
 
 // Validate refuses a query without a Holder, since knowing an address gives no right to see its

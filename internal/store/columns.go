@@ -18,7 +18,7 @@ const (
 	InsertedByRefusal                         // RecordRefusals inserts it in refusals
 	InsertedColumn                            // an INSERT of any other table writes it
 	NullableColumn                            // the zero value is stored as NULL
-	WriteOnlyColumn                           // only an index uses it
+	WriteOnlyColumn                           // never read into the field; conditions and statistics use it
 	PersonalColumn                            // an erasure empties it
 	ExportedColumn                            // the export of a person's data has it; sqldb/export.go says why others are left out
 )

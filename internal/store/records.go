@@ -226,7 +226,7 @@ type Send struct {
 	Prefix         string // first digits of a phone number, as To shows them: "+86138"
 	Locale         string
 	Labels
-	Network      string // the client's /24 (IPv4) or /48 (IPv6); only displayed
+	Network      string // the client's /24 (IPv4) or /48 (IPv6), for lists and Filter.Network
 	Status       Status
 	Reason       string    // machine word: why Failed, Unknown or still Queued
 	Attempt      int       // the current or last attempt; a write of an earlier attempt changes nothing
