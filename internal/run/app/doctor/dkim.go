@@ -89,8 +89,8 @@ func (d *doctor) judgeDKIMKey(name string, tags map[string]string) {
 	}
 }
 
-// describeDKIMKey describes the key of a record. If the key cannot be read, kind is "". The result
-// bits is the length of an RSA key, and 0 for other keys.
+// describeDKIMKey describes the key of a record. If the key cannot be read, kind is "". bits is the
+// length of an RSA key, and 0 for other keys.
 func describeDKIMKey(tags map[string]string) (kind string, bits int) {
 	der, err := base64.StdEncoding.DecodeString(tags["p"])
 	switch {

@@ -85,8 +85,8 @@ func (d *doctor) checkFile(ctx context.Context) {
 	d.checkBackup()
 }
 
-// checkGrowth returns a sentence about the size of the file and its disk, and prints a remark on
-// each fault.
+// checkGrowth returns a sentence about the database's rows and the room on its disk, and prints a
+// remark on each fault.
 func (d *doctor) checkGrowth(ctx context.Context, db *sqlite.DB, path string) (string, error) {
 	said, err := d.checkStorage(ctx, db.Store())
 	if err != nil {

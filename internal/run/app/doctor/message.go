@@ -80,7 +80,7 @@ func (d *doctor) testApp() (config.App, error) {
 	return config.App{Name: "default"}, nil
 }
 
-// openMailServers opens the configured mail servers. Without an error, the caller calls closeAll.
+// openMailServers opens the configured mail servers. If err is nil, the caller must call closeAll.
 func (d *doctor) openMailServers() (servers mailserver.Servers, closeAll func(), err error) {
 	if d.cfg.SMTPURL == "" {
 		return servers, nil, errors.New("no mail server is configured: give SENDCODE_SMTP_URL")

@@ -11,10 +11,10 @@ import (
 	"sendcode/internal/base/loopback"
 )
 
-// checkService asks the running service for its readiness. The readiness depends on how the
-// service's latest requests to other systems ended. So it shows faults that the doctor's own checks
-// miss. For example, a carrier may accept the login but no message. If the service does not run,
-// checkService prints nothing.
+// checkService asks the running service for its readiness. This depends on how the service's latest
+// requests to other systems ended, so it shows faults that the doctor's own checks miss, such as a
+// carrier that accepts the login but no message. If the service does not run, checkService prints
+// nothing.
 func (d *doctor) checkService(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -74,8 +74,8 @@ func (d *doctor) checkKeys(ctx context.Context, cfg config.Config, db *sqldb.DB)
 	}
 }
 
-// describeRowsByKey says how many rows are encrypted under each key. The parameter complete means
-// that all rows were counted in time.
+// describeRowsByKey says how many rows are encrypted under each key. complete is true if all rows
+// were counted in time.
 func describeRowsByKey(first string, counts map[string]int, complete bool) string {
 	switch {
 	case len(counts) > 0 && complete:
