@@ -70,9 +70,9 @@ const watches = "SENDCODE_TEST_WATCHES"
 // differently in each run.
 const eachRun = "SENDCODE_TEST_RUN"
 
-// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. More
-// tests run in parallel than there are processors, since tests mostly wait; they share a Postgres.
-// times is the factor for the service's waits for its parts. Tests of faults pass 1.
+// Main is for the TestMain of packages whose tests call Spawn. It returns the exit code. More tests
+// run in parallel than there are processors, since tests mostly wait; they share a Postgres. times
+// is the factor for the service's waits for its parts. Tests of faults pass 1.
 func Main(m *testing.M, parallel, times int) int {
 	longer = times
 	waitLonger()

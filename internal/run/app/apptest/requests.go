@@ -133,13 +133,13 @@ func OnEach(t *testing.T, test func(s *Stack)) {
 	}
 }
 
-// Check checks a code.
+// Check checks a code at replica i.
 func (s *Stack) Check(i int, id, code string) Answer {
 	s.Helper()
 	return s.Do(i, http.MethodPost, "/v1/verifications/"+id+"/check", fmt.Sprintf(`{"code":%q}`, code))
 }
 
-// Approves ends the test unless a code is the right one.
+// Approves ends the test unless replica i accepts the code.
 func (s *Stack) Approves(i int, id, code string) {
 	s.Helper()
 	if a := s.Check(i, id, code); !a.Valid {

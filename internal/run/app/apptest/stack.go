@@ -152,7 +152,7 @@ func (s *Stack) New(cfg config.Config) (*app.App, error) {
 	return app.New(s.Context(), cfg, logger)
 }
 
-// Serve adds a replica that was built.
+// Serve runs a replica that New built, until Stop or the end of the test.
 func (s *Stack) Serve(a *app.App) {
 	s.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -384,7 +384,7 @@ func (s *Stack) CodeIn(m Letter) string {
 	return found[1]
 }
 
-// Must ends a test that cannot go on.
+// Must ends the test if err is not nil.
 func Must(t *testing.T, err error) {
 	t.Helper()
 	servertest.OK(t, err)

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// History has every send in the database, the oldest first. A test reads it after a run.
+// History has every send in the database, the oldest first.
 type History []store.SendOrRefusal
 
 // History reads the database of the first replica.
