@@ -37,7 +37,7 @@ func TestAllocationsOfASend(t *testing.T) {
 	a.serveUntilTheEnd(t)
 	sent := 0
 	send := func() {
-		sent++ // each send has its own recipient, named by numbers below 256, because fmt allocates larger ones
+		sent++ // each send has its own recipient, named by numbers below 256, because passing a larger one to fmt allocates
 		body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d-%d@example.com","purpose":"default","locale":"en","trust":"known"}`, sent/256, sent%256)
 		r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
 		r.Header.Set("Authorization", "Bearer "+loneKey)

@@ -86,7 +86,8 @@ type senders struct {
 	servers mailserver.Servers
 	mailbox *mailbox.Mailbox // nil when a real server is configured
 	mails   *message.MailRenderer
-	// carrier is nil without text messages; carriers also if text messages go to the dev mailbox.
+	// carrier is nil without text messages. carriers is nil then, and also if text messages go to
+	// the dev mailbox.
 	carrier  outbox.Carrier
 	carriers *sms.Carriers
 	texts    *message.TextRenderer // nil without text messages
@@ -135,7 +136,7 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 // The ballast makes the garbage collector run less often. With GOGC=100 the collector runs when the
 // heap has doubled. Under a usual load the heap is small, so the collector would run often: without
 // the ballast a send cost up to a third more processor time. The ballast counts as heap, so the
-// heap grows by 48 MB more before the collector runs. Nothing is written to it, so it takes no
+// heap grows by 48 MiB more before the collector runs. Nothing is written to it, so it takes no
 // physical memory.
 //
 // With GOGC=150 instead, the service answered up to a fifth more status requests, but took 1.2

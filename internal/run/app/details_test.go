@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// The details that a secret key gives stand in the mail, in the console, and in the proof, as text
+// The details that a secret key gives are in the mail, in the console, and in the proof, as text
 // and as a hash. Other details make another verification. A check by recipient approves the code of
 // the newest verification.
 func TestDetailsOfACode(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A provider's signature is written to the file before the request is answered. So the signature
-// can't be used again, even if the process is killed.
+// A provider's signature is written to the file before the request is answered, so that it can't be
+// used again, even if the process is killed.
 func TestEventsKeepUsedSignatures(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)

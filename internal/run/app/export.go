@@ -12,9 +12,8 @@ import (
 	"sendcode/internal/verify/support"
 )
 
-// ExportPerson writes all rows that name a recipient to out, as the console's export does. It
-// records the export as the action act in the audit trail. On Postgres the service may run
-// meanwhile. On SQLite it must not run.
+// ExportPerson writes all rows that name a recipient to out, as the console's export does, and adds
+// act to the audit trail. On Postgres the service may run meanwhile. On SQLite it must not run.
 func ExportPerson(ctx context.Context, cfg config.Config, channel, to string, act store.AuditEntry, out io.Writer) error {
 	db, done, err := OpenStoreForCommand(ctx, cfg, "while the service runs, use the page of a send or POST /v1/admin/export")
 	if err != nil {

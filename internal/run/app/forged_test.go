@@ -156,8 +156,8 @@ func newWithEveryRoute(t *testing.T, environ ...string) *App {
 		"HOOK=v1,whsec_YSBzZWNyZXQgb2YgMzIgYnl0ZXMgZm9yIGEgaG9vayEh", "EVENTS=a secret of a provider", "CARRIER=a secret of a carrier")...)
 }
 
-// concretePath replaces the parameters in a route's pattern by values that exist where the handler
-// looks them up first.
+// concretePath replaces the parameters in a route's pattern by values that exist, for handlers that
+// look the value up before they check a credential.
 var concretePath = strings.NewReplacer(":id", "00000000-0000-7000-8000-000000000000", ":slug", "not-found", "/docs/:", "/docs/",
 	"hooks/:name", "hooks/auth", "events/:name", "events/mail", ":name", "any", ":carrier", "twilio", ":limit", "x",
 	"/static/*", web.StaticURL("page.css"), "/admin/*", "/admin/x")

@@ -38,7 +38,7 @@ type listener struct {
 	net.Listener
 	server  *http.Server
 	conns   *server.ConnTracker
-	begun   sync.Once     // done by startServing
+	begun   sync.Once     // lets only the first startServing serve
 	ended   chan struct{} // closed when http.Server.Serve has returned
 	routes  *echo.Echo
 	handler atomic.Pointer[http.Handler]
@@ -93,9 +93,9 @@ const shutdownWait = 10 * time.Second
 // for Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
-// openPorts opens the port of the API, that of the console if it has one, and that of the profiles.
-// Requests wait until Serve runs, and get 503 if that takes longer than quietStart. On a socket
-// that another process passed, they wait without a bound.
+// openPorts opens the port of the API, and those of the console and of the profiles if they have
+// one. Requests wait until Serve runs, and get 503 if that takes longer than quietStart. On a
+// socket that another process passed, they wait without a bound.
 //
 // Config.Addr and Config.AdminAddr get the real addresses of the listeners. Later steps read them,
 // because some settings depend on which machines can reach a listener.
@@ -328,9 +328,9 @@ func (a *App) registerConsole(front, back *echo.Echo) {
 	}
 }
 
-// registerMetricsRoute adds /metrics, for requests with the metrics token. In a trial, which is a
-// service on loopback with SQLite, the service has generated that token. Without a token, /metrics
-// exists only on the console's own address, and refuses requests that come through a proxy.
+// registerMetricsRoute adds /metrics, for requests with the metrics token. In a trial the token is
+// Config.TrialMetricsToken, and other machines can't use it. Without a token, /metrics exists only
+// on the console's own address, and refuses requests that come through a proxy.
 func (a *App) registerMetricsRoute(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch trial := a.cfg.TrialMetricsToken(); {

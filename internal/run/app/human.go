@@ -22,7 +22,7 @@ type humanChecks struct {
 type vendorInUse struct {
 	vendors.Config
 	client *vendors.Verifier
-	stop   context.CancelFunc // ends its probes
+	stop   context.CancelFunc // ends the client's probes
 }
 
 // useHumanChecks puts the checks of cfg in force. It keeps a vendor whose settings are unchanged.

@@ -37,8 +37,8 @@ type keyCheck struct {
 
 	lacking []string // IDs that the database knows and the ring lacks
 	// The next run continues to read here: table is an index into sqldb.SealedTables, and after is
-	// the key of the last row that was read in it. No row before is sealed under a key that the
-	// ring lacks.
+	// the key of the last row that was read in it. No row before this place is sealed under a key
+	// that the ring lacks.
 	table int
 	after string
 	more  bool // sealed rows are still unread, and no key is known to be missing
@@ -73,9 +73,9 @@ func (a *App) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// run is a job: it repeats the comparison of checkKeys. Meanwhile another database may have
-// replaced the first one, or replicas with other keys may have written rows. more is true if sealed
-// rows are still unread.
+// run is a job that repeats the comparison of checkKeys, because another database may have replaced
+// the first one, or replicas with other keys may have written rows. more is true if sealed rows are
+// still unread.
 func (k *keyCheck) run(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -143,9 +143,9 @@ func (k *keyCheck) findMissing(ctx context.Context) (more bool, err error) {
 	return k.findMissingInRows(ctx, codes)
 }
 
-// findMissingInRows looks for missing keys in the next sealed rows. The parameter codes has the
-// missing keys that unexpired codes need. findMissingInRows records all these keys. If no key is
-// missing, more is true as long as sealed rows are still unread.
+// findMissingInRows looks for missing keys in the next sealed rows, and records them with codes,
+// the missing keys that unexpired codes need. If no key is missing, more is true as long as sealed
+// rows are still unread.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (more bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ func fromPage(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }
 var notMeLink = regexp.MustCompile(`https?://\S+/not-me/[\w-]{43}`)
 
 // The link in a mail opens a page without the full address. Opening it changes nothing. Its button
-// ends the code, tells the app once, and changes no wait. After an approval the code stays
+// cancels the code, sends the app one event, and changes no wait. After an approval the code stays
 // approved. A text that is no token of a mail gets 404.
 func TestRecipientsReportMails(t *testing.T) {
 	t.Parallel()

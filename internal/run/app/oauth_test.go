@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// While the token server refuses, sends wait, and the mail server's state has the reason.
-// Afterwards all sends arrive and no recipient is suppressed. No output of the service contains the
-// token or the secret.
+// While the token server refuses, sends wait, the mail server counts as suspended, and the log has
+// the reason. Afterwards all sends arrive and no recipient is suppressed. No output of the service
+// contains the token or the secret.
 func TestTokenServerRefuses(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)

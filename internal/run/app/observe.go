@@ -22,7 +22,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// BackupDue is how old the last backup may be, before the doctor and the alert SendcodeBackupOld
+// BackupDue is the age of the last backup from which the doctor and the alert SendcodeBackupOld
 // warn.
 const BackupDue = 48 * time.Hour
 
@@ -147,8 +147,8 @@ func (s *statementObserver) Ended(ctx context.Context, kind, name string, took t
 	}
 }
 
-// deliveryObserver returns a function that counts each attempt to deliver a message, and adds it to
-// the traces.
+// deliveryObserver returns a function that counts each attempt to deliver a message, adds it to the
+// traces, and notes a failure for whyRefused.
 func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
 	took time.Duration) {
 	refused := a.refusals[ch]

@@ -33,7 +33,7 @@ func series(s *apptest.Stack) (all []string) {
 var seriesRecipients = flag.Int("app.recipients", 150, "recipients, networks, keys, references and paths that come from outside")
 
 // Values from requests make no new series. After 150 recipients, networks, keys, references and
-// paths there are as many series as after 60, with which the first refusals came.
+// paths there are as many series as after 60, among which were the first refusals.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(
@@ -124,7 +124,7 @@ func TestTracesOfASend(t *testing.T) {
 // increased matches a counter with its labels in an alert that uses the counter's increase.
 var increased = regexp.MustCompile(`increase\((\w+)(?:\{([^}]*)\})?\[`)
 
-// Prometheus sees no increase in a series that begins with its first event. So each series whose
+// Prometheus sees no increase in a series that begins with its first event, so each series whose
 // increase an alert uses exists from the start.
 func TestCountersOfAlertsBeginAtZero(t *testing.T) {
 	t.Parallel()

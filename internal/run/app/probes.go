@@ -21,8 +21,8 @@ import (
 	"sendcode/quota"
 )
 
-// registerHealthChecks adds a check of each part to /readyz, and the gauges of the limiter and the
-// database.
+// registerHealthChecks adds a check of each part to /readyz, and gauges of the limiter, the
+// database, its clock, bursts and low conversion.
 func (a *App) registerHealthChecks() {
 	var beats heartbeats
 	var limiterUp func(context.Context) error

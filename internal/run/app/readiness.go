@@ -100,7 +100,7 @@ func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	return none, nil
 }
 
-// recordWrite takes the result of a write or a ping, and logs a change.
+// recordWrite records the result of a commit or a ping, and logs a change.
 func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

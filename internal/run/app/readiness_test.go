@@ -130,9 +130,9 @@ func TestReasonsOfOtherParts(t *testing.T) {
 	}
 }
 
-// After five refused tries in a row, the channel counts as refused until a try is accepted or ten
-// minutes have passed. Tries don't count if they failed because of us, because the caller ended
-// them, or because of a stranger's recipient.
+// After five failed attempts in a row, the channel counts as refused until an attempt succeeds or
+// ten minutes have passed. Attempts that the service gave up don't count, and neither do failures
+// because of a stranger's recipient.
 func TestWhyRefusedAfterFiveTries(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := newApp(config.Config{}, slog.New(slog.DiscardHandler), time.Now)
@@ -163,8 +163,8 @@ func TestWhyRefusedAfterFiveTries(t *testing.T) {
 	})
 }
 
-// A database that answers late counts as slow, and the replica stays ready. A look at the state
-// takes 250 ms at most.
+// A database that answers late counts as slow, and the replica stays ready. whyUnwritable takes at
+// most slowWriteThreshold.
 func TestASlowDatabaseIsReady(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := played{late: 1200 * time.Millisecond}
@@ -250,7 +250,7 @@ func TestWhyUnwritableAfterACommit(t *testing.T) {
 		d.err = nil
 		servertest.Same(t, "mended", look(), "")
 		d.err, d.commit = errors.New("away"), &sqldb.CommitTiming{At: time.Now()}
-		for i, want := range []string{"", "", "", "", reasonDatabaseAway} { // the commit proves two seconds; then three pings fail
+		for i, want := range []string{"", "", "", "", reasonDatabaseAway} { // the commit counts for two seconds; then three pings fail
 			servertest.Same(t, fmt.Sprint("look ", i), look(), want)
 		}
 	})

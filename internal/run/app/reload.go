@@ -23,7 +23,7 @@ type ReloadOptions struct {
 }
 
 // fileCheckEvery is the time between two reads of the file. watchedFile compares the contents, not
-// the times of change. So it also notices a replaced file, and a symbolic link that Kubernetes
+// the times of change, so that it also notices a replaced file, and a symbolic link that Kubernetes
 // changes.
 const fileCheckEvery = time.Second
 
@@ -58,7 +58,7 @@ func (a *App) watchConfig(ctx context.Context) {
 	}
 }
 
-// endStops ends expired stops by a new policy set.
+// endStops puts in force a policy set without the stops that have ended.
 func (r *reloader) endStops(now time.Time) {
 	defer panics.Recover(panics.Other)
 	if r.ends.IsZero() || now.Before(r.ends) {

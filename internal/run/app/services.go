@@ -16,7 +16,7 @@ func (a *App) notMeURL() string {
 	return ""
 }
 
-// newCore starts no work in the background.
+// newCore starts no background work except the probes of the human checks' vendors.
 func (a *App) newCore() error {
 	var err error
 	if a.mails, err = NewMailRenderer(a.cfg, ""); err != nil {

@@ -16,9 +16,9 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// A request that comes while the service starts waits for its routes. If the start takes longer
-// than quietStart, /readyz answers 503 on every port, even if the checks are known and pass,
-// because a load balancer sends requests after the first 200. A page may read the 503.
+// A request that comes while the service starts waits until the routes exist. If the start takes
+// longer than quietStart, /readyz answers 503 on every port, even if the checks are known and pass,
+// because a load balancer sends requests after the first 200. CORS lets a page read the 503.
 func TestReadyOnlyWithItsRoutes(t *testing.T) {
 	cfg := loadConfig(t, "", "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0",
 		"SENDCODE_ADMIN_PASSWORD=a long password of a test", "SENDCODE_DATA_DIR="+t.TempDir(),

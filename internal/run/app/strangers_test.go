@@ -44,7 +44,7 @@ type refusal struct {
 	tick    time.Duration     // time between two runs of a job; 0: ten minutes
 	apart   bool              // each honest caller is tried in a separate world, since the first uses up the remaining places
 	exhaust func(w *world)    // strangers use up what they can; nil: see test
-	test    string            // the test that tries the row, as path and name, if this test does not
+	test    string            // the test that tries the row, as path and name, if TestWhatStrangersCause does not
 }
 
 // These policies are so roomy that only the rule of the row refuses.
@@ -431,9 +431,9 @@ func (r refusal) cause(t *testing.T) (spent int) {
 	return spent
 }
 
-// For each refusal, strangers can cause it for secret keys, known browsers and other apps exactly
-// as the table says, at the given price. The table in SECURITY.md is generated from whatRefuses.
-// Run the test with -update after a change.
+// Strangers can cause each refusal for secret keys, known browsers and other apps exactly as the
+// table says, at the given price. The table in SECURITY.md is generated from whatRefuses. Run the
+// test with -update after a change.
 func TestWhatStrangersCause(t *testing.T) {
 	spent := map[string]int{}
 	for _, x := range whatRefuses {

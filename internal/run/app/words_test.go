@@ -53,7 +53,7 @@ var conditions = []struct {
 	{[]string{"held"}, "", "Database away", "", "", "probes.go", `"sends held: `},
 }
 
-// One thing has one name: in /readyz, the status line, the alerts, the log and the runbooks.
+// Each condition has one name in /readyz, the status line, the alerts, the log and the runbooks.
 func TestHealthConditionsHaveOneName(t *testing.T) {
 	told := map[string]bool{"other_replica": true} // its sentence only follows another reason's
 	english := texts.ConsoleLanguages()[0]
