@@ -206,7 +206,7 @@ func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) er
 	return checks.Examine(ctx, cfg, p.out)
 }
 
-// loadConfig reads the configuration. kong calls it for commands whose Run takes a config.Config.
+// kong also calls loadConfig, for commands whose Run takes a config.Config.
 func (p program) loadConfig() (config.Config, error) { return config.Load(p.environ, os.ReadFile) }
 
 func (p program) printWarnings(cfg config.Config) {

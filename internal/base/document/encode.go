@@ -126,8 +126,8 @@ func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	return nil
 }
 
-// formatDuration uses the largest unit in which the duration is a whole number, as in 1h or 10m.
-// But one minute is 60s.
+// formatDuration uses the largest unit in which the duration is a whole number, as in 1h or 10m,
+// but writes one minute as 60s.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:

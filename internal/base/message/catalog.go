@@ -88,8 +88,7 @@ func (k messageKind) compile(files templateFiles, key templateSetKey) (s templat
 	return s, errs
 }
 
-// compilePart parses the template of a part. The parameter layout has the templates that an HTML
-// part may use.
+// compilePart parses the template of a part. layout has the templates that an HTML part may use.
 func compilePart(part int, name, content, layout string) (template, []error) {
 	t := texttemplate.New(name)
 	if part == htmlPart {

@@ -72,8 +72,8 @@ func (r *MailRenderer) formOf(req RenderRequest) unfilledMail {
 	return f
 }
 
-// Texts renders the mail. The parameter fill is the code, the support reference and the details,
-// joined without separators. The error contains no part of fill or token.
+// Texts renders the mail. fill is the code, the support reference and the details, joined without
+// separators. The error contains no part of fill or token.
 func (u unfilledMail) Texts(fill, token string) (subject, text, html string, err error) {
 	m, err := u.render(fill[:u.digits], fill[u.digits:u.digits+u.support], fill[u.digits+u.support:], token)
 	return m.Subject, m.Text, m.HTML, err

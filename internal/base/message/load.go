@@ -22,7 +22,7 @@ const (
 	defaultPurpose = "default"
 )
 
-// These are the parts of a message.
+// These are indexes of messageKind.files and of templateSet.
 const (
 	subjectPart = iota
 	textPart
@@ -156,9 +156,8 @@ func (t templateFiles) templateSetKeys() (keys []templateSetKey) {
 	return slices.Compact(keys)
 }
 
-// findOrDefaultPurpose returns a purpose's file. If the purpose has no such file,
-// findOrDefaultPurpose returns the file of the default purpose. So the templates of a purpose may
-// consist of the subject alone.
+// findOrDefaultPurpose returns a purpose's file, or that of the default purpose if the purpose has
+// none. This way, a purpose can replace the subject alone.
 func (t templateFiles) findOrDefaultPurpose(root string, k templateSetKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)

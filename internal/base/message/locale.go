@@ -25,8 +25,8 @@ func (c *catalog) matchLocale(locale string) string {
 	return chosen
 }
 
-// maxCachedChoices is the greatest number of single tags whose locale is cached. The cache is for
-// the tags in database rows, because matching one tag costs a dozen allocations.
+// maxCachedChoices bounds catalog.chosen. The cache is for the tags in database rows, because
+// matching one tag costs a dozen allocations.
 const maxCachedChoices = 1024
 
 // textDirection returns the direction of a language's script: ltr or rtl.
@@ -38,8 +38,8 @@ func textDirection(locale string) string {
 	return "ltr"
 }
 
-// maxTagBytes is the greatest length of a stored tag in bytes. This length is enough for language,
-// script, region and variants (RFC 5646 section 4.4.1).
+// maxTagBytes bounds a stored tag. 35 bytes are enough for language, script, region and variants
+// (RFC 5646 section 4.4.1).
 const maxTagBytes = 35
 
 // CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no

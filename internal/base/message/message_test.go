@@ -133,8 +133,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Mails in every language have the properties that NewMailRenderer doesn't check. TestGolden
-// compares whole mails.
+// In every language, a mail shows the app, the purpose, the reference and the details, has the
+// direction of its language, and contains no remote content and no link but the one to report it.
+// NewMailRenderer does not check this.
 func TestEveryMail(t *testing.T) {
 	remote := regexp.MustCompile(`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)
 	title := regexp.MustCompile(`(?s)<title>.*?</title>`)

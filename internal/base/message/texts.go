@@ -47,9 +47,9 @@ func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Tex
 	return &TextRenderer{catalog: c, limits: limits}, nil
 }
 
-// CheckLength renders all templates with a code of codeLength characters, the site, and the data in
-// the parameter app, such as the app's title and the hash of its Android app. The error lists the
-// templates whose messages need too many segments.
+// CheckLength renders all templates with a code of codeLength characters, the site, and app's data,
+// such as its title and the hash of its Android app. The error lists the templates whose messages
+// need too many segments.
 func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error {
 	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error

@@ -2,8 +2,8 @@ package message
 
 import "sendcode/internal/base/texts"
 
-// PurposeTitles has the titles of a purpose, one for each language. A title is words that follow
-// "Your code for Shop", such as "to confirm your address". The zero value has no titles.
+// PurposeTitles has the titles of a purpose, one for each language. A title has the words that
+// follow "Your code for Shop", such as "to confirm your address". The zero value has no titles.
 type PurposeTitles struct{ titles texts.Catalogue[string] }
 
 // NewPurposeTitles returns a PurposeTitles. The keys of byTag are valid BCP 47 tags.

@@ -33,10 +33,9 @@ func HideSampleCode(text string) string {
 	return strings.NewReplacer(SampleCode, dots+" "+dots, SampleCode[:half], dots, SampleCode[half:], dots).Replace(text)
 }
 
-// sampleData has the shortest values of Data, and long values of all its fields. With these values,
-// templates execute both branches of conditions. The shortest values leave the least text before
-// the code. So if a mail must not show its code in the preview, these values show whether the code
-// is too near to the beginning.
+// sampleData has the shortest values of Data, and long values of all its fields, so that templates
+// execute both branches of conditions. The shortest values leave the least text before the code.
+// With them, a check finds a code that a preview would show.
 var sampleData = []Data{
 	{App: "A", Code: SampleCode, Minutes: 1},
 	{App: "A", Code: SampleCode},

@@ -90,8 +90,8 @@ func TrimPasted(text string) string {
 	return text
 }
 
-// unwrapAddress unwraps "mailto:address" and "Name <address>", as address books write them. It
-// leaves a name that has an at sign, because the name may be another address.
+// unwrapAddress unwraps "mailto:address" and "Name <address>", as address books write them. If the
+// name has an at sign, it returns the text unchanged, because the name may be another address.
 func unwrapAddress(s string) string {
 	if scheme := "mailto:"; len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
 		address, _, _ := strings.Cut(s[len(scheme):], "?") // RFC 6068

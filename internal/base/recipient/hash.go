@@ -40,8 +40,8 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // tagEncoding is Crockford's base 32, which has no letters that look like digits.
 var tagEncoding = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// Tag returns the first 20 bits as four characters, by which a person tells recipients apart that
-// look equal when masked. Equal tags don't prove the same recipient. The zero hash has none.
+// Tag returns the first 20 bits as four characters. With them, a person can tell recipients apart
+// whose masked forms are equal. Equal tags don't prove the same recipient. The zero hash has none.
 func (h Hash) Tag() string {
 	if h.IsZero() {
 		return ""

@@ -17,7 +17,7 @@ import (
 
 const maxPhoneDigits = 15 // with the country code (ITU-T E.164 section 6)
 
-const minPhoneDigits = 3 // the fewest digits that a number may have
+const minPhoneDigits = 3 // a number with fewer digits is too_short
 
 // isPhoneSeparator reports true for characters that people write between digits: dashes of any
 // kind, dots, slashes and parentheses, also from East Asian keyboards.
@@ -247,8 +247,8 @@ func Countries() []string { return slices.Clone(countries()) }
 
 var countries = sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions())) })
 
-// exampleNumbers has what exampleNumber returned, by country. Each page with a field for a number
-// has the numbers of all its countries, and to find all of them takes milliseconds.
+// exampleNumbers caches the results of exampleNumber by country. Each page with a field for a
+// number has the numbers of all its countries, and finding them takes milliseconds.
 var exampleNumbers sync.Map
 
 // ExampleNumber returns a mobile number of a country, such as "01512 3456789", in the national form

@@ -200,8 +200,8 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 	}
 }
 
-// Each page with a field for a number asks for the examples of all countries. To find them takes
-// 50,000 allocations, so they are found once.
+// Each page with a field for a number asks for the examples of all countries. Finding them takes
+// 50,000 allocations, so they are cached.
 func TestExampleNumberIsFoundOnce(t *testing.T) {
 	all := Countries()
 	ask := func() {

@@ -12,7 +12,7 @@ import (
 // types. Whether a number is valid is up to Parse.
 type NumberPlan struct {
 	Code    string // the country code, "49", which several countries may share
-	Trunk   string // for calls within the country, "0"; empty: none
+	Trunk   string // the prefix of calls within the country, "0"; empty: none
 	Example string // see ExampleNumber
 }
 

@@ -15,7 +15,7 @@ type sentencePiece struct {
 	At     DisplayTime // zero: plain text
 	Day    DisplayDay  // the form in which a page shows At; zero: to the second
 
-	now time.Time // for Day; zero: a page shows At to the second
+	now time.Time // Words.Sentence computes Day from it; zero: no Day
 }
 
 // DisplayTime is a time in the time zone in which a page shows it.
