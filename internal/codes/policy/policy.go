@@ -72,8 +72,8 @@ type Set struct {
 }
 
 // SharedBucketName names the bucket of a recipient's sends for the purpose. The name consists of
-// the policy and all purposes that share it. So if a purpose gets another policy, its sends no
-// longer count in the old bucket.
+// the policy and all purposes that share it, so that a purpose with a new policy does not count in
+// the bucket of the old one.
 func (p Purpose) SharedBucketName() string {
 	return p.Policy.Name + store.PurposeSeparator + strings.Join(p.PolicyPurposes, store.PurposeSeparator)
 }
