@@ -195,9 +195,9 @@ var recipientFields = []string{"final-recipient", "original-recipient", "action"
 
 // statusBlocks returns the blocks of a delivery status, at most 2*maxParts+1, each with its fields
 // by names in lower case. Of two fields with one name, the first counts. Lines that are no fields
-// are skipped. Some servers write blank lines between the fields of one recipient. So after a blank
-// line, a new block begins only at a field of recipientFields that the block already has, or at an
-// address that follows the action or the status.
+// are skipped. Some servers write blank lines between the fields of one recipient. A blank line
+// therefore ends a block only if the next field is one of recipientFields that the block already
+// has, or an address after the action or the status.
 func statusBlocks(text string) (blocks []map[string]string) {
 	block, last, blank := map[string]string{}, "", false // blank: there was a blank line after the last field
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r", ""), "\n") {

@@ -17,9 +17,8 @@ import (
 // authScheme is how a provider authenticates a request.
 type authScheme string
 
-// These are the schemes. The schemes header, basic and dsn send the secret itself with each
-// request, and don't protect the body. Use them only over TLS, and only if the provider offers
-// nothing stronger.
+// The schemes header, basic and dsn send the secret itself with each request, and don't protect the
+// body. Use them only over TLS, and only if the provider offers nothing stronger.
 const (
 	SchemeStandardWebhooks authScheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
 	SchemeHMAC             authScheme = "hmac"              // HMAC-SHA256 over the body, in a header

@@ -315,9 +315,9 @@ func TestLaterBounceMails(t *testing.T) {
 	})
 }
 
-// A code that was entered shows that its mail arrived. So a bounce of that mail does not stop the
-// person's next code, no matter whether an event or a mail reports the bounce, and whether it does
-// so before or after the code is entered.
+// If a code was entered, a bounce of its mail stops no further codes, because the mail must have
+// arrived. It does not matter whether an event or a bounce mail reports the bounce, or whether the
+// report comes before or after the code is entered.
 func TestABounceAndAnEnteredCode(t *testing.T) {
 	for name, bounces := range map[string]func(r *vtest.Rig, send uuid.UUID){
 		"a provider's event": func(r *vtest.Rig, send uuid.UUID) {

@@ -61,9 +61,9 @@ const (
 //   - the receipt says that the message is lost, but another carrier accepted it. Then the receipt
 //     is about an attempt that this carrier refused.
 //
-// If a message is lost while the send still has the status Sending, it isn't known yet which
-// carrier will accept the message. So Record returns fault.Unavailable, and this carrier must
-// repeat the receipt or be polled later. Other errors: the database's.
+// If the receipt says that the message is lost, but the send still has the status Sending, Record
+// returns fault.Unavailable, because it isn't known yet which carrier accepts the message. This
+// carrier must repeat the receipt, or be polled later. Other errors: the database's.
 func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {

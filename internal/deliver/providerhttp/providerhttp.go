@@ -5,8 +5,8 @@
 // codes, values at a configured path in JSON, and signatures like those of AWS.
 //
 // Idle connections are kept for IdleTimeout. If a kept connection breaks, net/http repeats some
-// requests itself. A repeated request might send a second message. So this package makes requests
-// in a form that net/http cannot repeat.
+// requests itself, which could send a second message. This package therefore makes requests in a
+// form that net/http cannot repeat.
 package providerhttp
 
 import (
@@ -219,10 +219,9 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 }
 
 // transportError returns the error of a request without a whole response. Its class is Unknown if
-// left is true, that is, if a byte of the request may have left. If left is false, its class is
-// Temporary. The parameter caller is the context of Do's caller. If it has ended, this service gave
-// up the request. The parameter ctx ends together with caller, or when the request's timeout is
-// over.
+// left is true, that is, if a byte of the request may have left, and otherwise Temporary. If
+// caller, the context of Do's caller, has ended, this service gave up the request. ctx ends
+// together with caller, or when the request's timeout is over.
 func transportError(caller, ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {

@@ -2,9 +2,10 @@
 // the messages to subscribers over HTTPS
 // (docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html).
 //
-// A message contains the address of the certificate that verifies its signature. So an attacker
-// could choose the certificate. For this reason, the address must be on the host of SNS in the
-// topic's region. The certificate must be issued to SNS by an authority that the system trusts.
+// A message contains the address of the certificate that verifies its signature, so an attacker
+// could name a certificate of their own. For this reason, the address must be on the host of SNS in
+// the topic's region, and an authority that the system trusts must have issued the certificate to
+// SNS.
 //
 // Signatures of version 1 are refused. They use SHA-1, for which an attacker can make collisions,
 // and foreign mail servers choose parts of the messages that SES publishes. If the topic's
@@ -27,7 +28,7 @@ import (
 
 type messageKind string
 
-// These are the kinds of messages that SNS posts.
+// These are the values of the member Type in messages of SNS.
 const (
 	Notification             messageKind = "Notification"
 	SubscriptionConfirmation messageKind = "SubscriptionConfirmation"

@@ -26,8 +26,8 @@ const MaxAge = 5 * time.Minute
 const MaxSignatures = 8
 
 // Sign returns the signature header of a body, with one signature for each secret. A receiver that
-// knows one of the secrets can verify the header. So a secret can be replaced without an
-// interruption. The parameter id must not contain a full stop.
+// knows one of the secrets can verify the header, so a secret can be replaced without an
+// interruption. id must not contain a full stop.
 func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
@@ -57,8 +57,8 @@ func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now tim
 }
 
 // CouldVerify reports whether Verify can return true for these headers and some body. It checks
-// that all headers are present and that the time is within MaxAge of now. So the caller can refuse
-// other requests before it reads the body.
+// that all headers are present and that the time is within MaxAge of now. With it, the caller can
+// refuse other requests before it reads the body.
 func CouldVerify(h http.Header, prefix string, now time.Time) bool {
 	signatures := strings.Fields(h.Get(prefix + "signature"))
 	return h.Get(prefix+"id") != "" && IsRecent(h.Get(prefix+"timestamp"), now, MaxAge) &&

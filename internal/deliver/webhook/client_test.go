@@ -181,9 +181,9 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
 }
 
-// The client checks the addresses of a name when it dials them, at each attempt. So it refuses a
-// name that resolved to an allowed address before. It never uses a proxy, since a proxy would
-// resolve names itself, without the guard.
+// The client checks the addresses of a name when it dials them, at each attempt. It refuses a name
+// that resolves to a forbidden address now, even if it resolved to an allowed one before. It never
+// uses a proxy, since a proxy would resolve names itself, without the guard.
 func TestPostGuardsWhatItDials(t *testing.T) {
 	var hits, proxied atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))

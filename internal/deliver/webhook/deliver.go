@@ -160,7 +160,7 @@ func (d *Deliverer) freeShares() (shares []store.AppEventLimit) {
 	return shares
 }
 
-// startAttempt starts an attempt. The caller holds the lock.
+// startAttempt runs one attempt in a goroutine. The caller holds d.mu.
 func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
 	to, c, l := d.settings.Endpoints[e.App], d.client, d.lanes[e.App]
 	l.underWay++
@@ -244,8 +244,8 @@ func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventOutcome, out
 }
 
 // retryDelay returns the wait after the nth attempt. The first wait is 5 s, and each further wait
-// is four times as long, up to 4 h. Each wait is changed at random by up to a quarter. So events
-// that failed at the same time are not all retried at the same time.
+// is four times as long, up to 4 h. Each wait is changed at random by up to a quarter, so that
+// events that failed together are not retried together.
 func (d *Deliverer) retryDelay(n int) time.Duration {
 	wait := 4 * time.Hour
 	if n < 8 {

@@ -19,9 +19,9 @@ type Events struct {
 	WakeWebhooks func()           // must not block
 }
 
-// NewEvent returns a new event about a verification or its send. The parameter event is the type.
-// If the app does not subscribe to the type, the result is zero. If no ID could be made, the error
-// is fault.Unavailable.
+// NewEvent returns a new event about a verification or its send. event is the type. If the app does
+// not subscribe to the type, the result is zero. If no ID could be made, the error is
+// fault.Unavailable.
 func (events Events) NewEvent(v store.Verification, event string) (store.NewEvent, error) {
 	set := events.Policy.Get()
 	_, test := set.TestRecipients.Of(events.Vault, v, events.Now())
@@ -43,7 +43,7 @@ func (events Events) WakeForEvent(e store.NewEvent) {
 
 // NewEvent returns a new event of a type, or the zero value if the app does not subscribe to the
 // type. The database writes the event in the same transaction as the change that the event
-// describes. So an event is never written without its change. NewEvent returns an error if no ID
+// describes, so an event is never written without its change. NewEvent returns an error if no ID
 // could be made.
 func NewEvent(subscribed []string, event string, test bool, ids *store.IDGenerator, now time.Time) (store.NewEvent, error) {
 	if !slices.Contains(subscribed, event) {

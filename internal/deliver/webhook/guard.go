@@ -11,8 +11,8 @@ import (
 // Guard decides which addresses may be dialled. The zero Guard allows only public addresses, and
 // only over TLS.
 //
-// The owner of a DNS zone can answer each query with another address. So the guard checks each
-// address when it is dialled, not when the name is configured.
+// The owner of a DNS zone can answer each query with another address. The guard therefore checks
+// each address when it is dialled, not when the name is configured.
 type Guard struct {
 	AlsoAllow  []netip.Prefix // networks that may be dialled although they are not public, also without TLS
 	AllowPlain bool           // allows public addresses without TLS; the caller must verify answers in another way

@@ -21,10 +21,9 @@ func (d *Deliverer) Apps() []string {
 }
 
 // PostSample posts a made-up event of the given type to the app's endpoint. The event is marked as
-// a test. It is posted once and is not stored in the database. The result answer is the HTTP status
-// of the endpoint's answer, or the kind of failure. The result ok says whether the endpoint
-// accepted the event. If the app has no webhook or the type is unknown, the error is a
-// *fault.InvalidError.
+// a test. It is posted once and is not stored in the database. answer is the HTTP status of the
+// endpoint's answer, or the kind of failure. ok says whether the endpoint accepted the event. If
+// the app has no webhook or the type is unknown, the error is a *fault.InvalidError.
 func (d *Deliverer) PostSample(ctx context.Context, app, event string) (answer string, ok bool, err error) {
 	d.mu.Lock()
 	to, found := d.settings.Endpoints[app]

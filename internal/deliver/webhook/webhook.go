@@ -7,11 +7,11 @@
 // No API request and no send waits for a delivery. Any replica can deliver an event. Leases in the
 // database ensure that it is delivered at least once, each time with the same webhook-id. If all
 // attempts fail for a day, the event is given up. Each app has its own bound on attempts under way,
-// which shrinks to one while its receiver fails. So a dead receiver delays only its own events.
+// which shrinks to one while its receiver fails, so a dead receiver delays only its own events.
 //
 // The owner of the name in an address decides to which IP address the name resolves, perhaps to one
-// in the service's own network. So every connection's IP address is checked when it is dialled
-// (see Guard).
+// in the service's own network. Every connection's IP address is therefore checked when it is
+// dialled (see Guard).
 package webhook
 
 import (
