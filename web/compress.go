@@ -26,7 +26,8 @@ func WritePage(c echo.Context, status int, render func(io.Writer) error) error {
 
 // ComposePage is WritePage for a page whose data takes much memory: compose makes the data, renders
 // the page and returns the status. At most as many pages are made at once as there are processors,
-// and a request that waits for its turn has no data yet. So compose must not wait for anything.
+// and a request that waits for its turn has no data yet. compose must not wait for anything,
+// because other requests wait for its end.
 func ComposePage(c echo.Context, compose func(io.Writer) (status int, err error)) error {
 	encoding := encodingFor(c.Request().Header.Get("Accept-Encoding"))
 	status, page, err := makePage(encoding, compose)
@@ -85,7 +86,7 @@ type encoder interface {
 // buffers has the buffers in which pages are made.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxReusedBuffer is the size of the largest buffer that is kept for another page, in bytes.
+// maxReusedBuffer bounds, in bytes, the buffers that are kept for other pages.
 const maxReusedBuffer = 1 << 20
 
 func takeBuffer() *bytes.Buffer {

@@ -148,7 +148,7 @@ func TestPagesOfClientsThatDoNotRead(t *testing.T) {
 			e.ServeHTTP(&unreadWriter{httptest.NewRecorder(), &unread}, r)
 		})
 	}
-	unread.begun.Wait() // does not end if an unread answer keeps its place
+	unread.begun.Wait() // does not return if an unread answer keeps its place in making
 	if n := len(making); n != 0 {
 		t.Errorf("%d pages are still being made", n)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// These are the encodings, best first.
+// These are values of the header Content-Encoding, best first.
 const (
 	encodingBrotli = "br"
 	encodingGzip   = "gzip"
@@ -95,7 +95,7 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // for a client that does not read.
 type uncopied struct{ http.ResponseWriter }
 
-// inMemory reads a body in memory.
+// inMemory is a reader whose body uncopied writes without copying it first.
 type inMemory struct {
 	*bytes.Reader
 	body []byte

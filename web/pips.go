@@ -2,8 +2,7 @@ package web
 
 import "sendcode/quota"
 
-// maxPips is the greatest number of marks in one row. A rule with a higher limit is drawn as one
-// bar.
+// A rule with a limit above maxPips is drawn as one bar.
 const maxPips = 12
 
 // Pips shows one rule of a quota as a row of marks, in the shared templates. The template "pips"

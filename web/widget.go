@@ -141,8 +141,8 @@ func serveWidget(c echo.Context) error {
 	return serveToAnyOrigin(c, widgetEntryPath+lang)
 }
 
-// serveModule serves a module of this release. The widget of another release must not run this
-// module. So if the request names another version, the answer is 404. A tab that was opened before
+// serveModule serves a module of this release. If the request names another version, the answer is
+// 404, because the widget of another release must not run this module. A tab that was opened before
 // an update then says that the page has to be reloaded.
 func serveModule(c echo.Context) error {
 	path := widgetModulePath + c.Param("name")

@@ -66,7 +66,7 @@ func TestTheWidgetsStylesFollowHas(t *testing.T) {
 	}
 }
 
-// Any site may load the widget. A browser asks for it again each time. TestAFileInEveryEncoding
+// Any site may load the widget. A browser revalidates it at each use. TestAFileInEveryEncoding
 // tests the short answer to a browser that has the file.
 func TestTheWidgetIsForEverySite(t *testing.T) {
 	for _, path := range []string{"/widget.js", "/client.js", "/widget.d.ts", "/client.d.ts"} {
