@@ -111,8 +111,8 @@ const (
 // messages. If a call has not returned, send cancels nothing.
 //
 // send returns the problem, with a detail that the person may read. If the result is nil, the
-// messages are on their way. If the auth server hangs up, it repeats the request. So send continues
-// its work, and the repetition gets the result.
+// messages are on their way. send goes on if the auth server hangs up, because the auth server then
+// repeats the request, and the repetition gets the result.
 func (h *AuthHooks) send(ctx context.Context, hook authhooks.Hook, r authhooks.Request) *server.Problem {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookDeadline)
 	defer cancel()

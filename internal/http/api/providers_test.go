@@ -134,7 +134,7 @@ func TestProviderEvents(t *testing.T) {
 	}
 	for _, answer := range feedback.IngestResults {
 		x.events.answer = answer
-		x.post(here, right, `{"kind":"ok"}`, 204) // so that the provider does not repeat its report for ever
+		x.post(here, right, `{"kind":"ok"}`, 204) // so that the provider does not repeat its report
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(api.ProviderOutcomes(), string(answer)) {
 			t.Errorf("%v", x.counts)
 		}
@@ -148,8 +148,8 @@ func TestProviderEvents(t *testing.T) {
 	x.post(here, right, `{"kind":"ok"}`, 500)
 }
 
-// If a provider disconnects, it posts the whole list again. So the service goes on recording the
-// events, for at most a minute.
+// If a provider disconnects, the service goes on recording the events for at most a minute, because
+// the provider would post the whole list again.
 func TestProviderEventsAfterAHangUp(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		x := newProviderAPI(t)

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// accepting confirms the subscription of the provider "post" if accepted is true: an administrator
-// has then accepted the subscription.
+// accepting is a subscriptionConfirmer. If accepted is true, an administrator has accepted the
+// subscription of the provider "post".
 type accepting struct {
 	accepted bool
 	err      error

@@ -19,8 +19,8 @@ import (
 const denied = `Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });`
 
 // aBrowserAlwaysReportsOffline tests a browser with the script denied, after lost answers. The
-// widget continues as promised as soon as the service answers, because the browser will never
-// report that it is online.
+// widget continues as soon as the service answers, because the browser will never report that it is
+// online.
 func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
 	g := visits(t, tab, w, tag(""), denied+`window.left = 0; window.instead = (method) => method === 'POST' && left-- > 0 ? new TypeError('Failed to fetch') : undefined;`)

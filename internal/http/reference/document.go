@@ -52,7 +52,8 @@ type operation struct {
 	Security             *[]any // nil: the document's default, which is a key
 }
 
-// NeedsKey reports whether the request needs an API key.
+// NeedsKey reports whether the request needs an Authorization header with an API key or an admin
+// token.
 func (o operation) NeedsKey() bool { return o.Security == nil || len(*o.Security) > 0 }
 
 type parameter struct {

@@ -215,8 +215,8 @@ const DefaultUnreadWait = time.Second
 
 // End waits until each request that clients have begun is read, but for at most UnreadWait. It also
 // waits for new connections on which no request has begun, and for idle connections of an
-// InheritedListener. A request may be arriving on such a connection, and http.Server.Shutdown would
-// close the connection nevertheless.
+// InheritedListener. A request may be arriving on such a connection, which http.Server.Shutdown
+// would close anyway.
 //
 // When End has waited, it closes all connections without a request. It also makes reads of bodies
 // that have not arrived fail, so the requests with these bodies get a 503. Call End after the
@@ -272,7 +272,7 @@ const (
 
 // WriteHeader implements http.ResponseWriter. If the body has not been read, its rest is read
 // before the answer is sent. If the rest takes longer than restWait, net/http closes the connection
-// with the answer. So the connection does not hold the request until readTimeout.
+// with the answer, so that the connection does not hold the request until readTimeout.
 func (b *unreadBody) WriteHeader(status int) {
 	s := b.conn.set
 	s.mu.Lock()
@@ -306,7 +306,7 @@ var errUnread = func() *Problem {
 
 // Read implements io.Reader. When End has cut this body (has made its reads fail), Read always
 // returns errUnread, even if the rest of the body has just been read. The request cannot go on in
-// that case either, because End has also set a read deadline in the past on the connection. So
+// that case either, because End has also set a read deadline in the past on the connection, and
 // http.Server would cancel the request while a handler works on it.
 func (b *unreadBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)

@@ -146,7 +146,7 @@ func isForwarded(r *http.Request) bool {
 // browser here could send requests that count as local.
 //
 // The result is a guess. A proxy on this machine that adds no header may pass on a client's
-// loopback Host. So IsLocal must never be the only protection.
+// loopback Host, so IsLocal must never be the only protection.
 func IsLocal(r *http.Request) bool {
 	peer, ok := quotahttp.ParseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)

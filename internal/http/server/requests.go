@@ -21,7 +21,7 @@ import (
 // The memory of a RequestLimiter is bounded: the counts of both minutes need at most about 9 MB. If
 // the current minute has counts of maxNetworks networks, a new network is counted together with its
 // /24 or /48. If the wider networks are too many as well, a new network is admitted without a
-// count. So attackers with that many networks do not block other clients, and the rules on sends
+// count, so that attackers with that many networks do not block other clients. The rules on sends
 // still apply.
 //
 // All clients without an address, as on a Unix socket, share one count.

@@ -2,8 +2,8 @@
 // common middleware, determines the client's address, and maps errors to statuses. Handlers return
 // errors. Clients get these errors as problems (RFC 9457), and browsers get a page.
 //
-// Package app calls this package to make the instance. Then packages api, page and console register
-// their routes on the instance.
+// Package app calls this package to make the instance. Then packages such as api, page and console
+// register their routes on the instance.
 package server
 
 import (
@@ -92,9 +92,9 @@ const (
 )
 
 // skipBodyLimit reports whether a path has its own limit. On the API's other paths, except those of
-// administrators, skipBodyLimit sets a ContentLength above the limit to unknown. So a body that is
-// too large is refused only when it is read. By that time, a middleware has set the headers that
-// let a web page read the answer.
+// administrators, skipBodyLimit sets a ContentLength above the limit to unknown, so that a body
+// that is too large is refused only when it is read. By that time, a middleware has set the headers
+// that let a web page read the answer.
 func skipBodyLimit(c echo.Context) bool {
 	r := c.Request()
 	path := r.URL.Path
