@@ -46,7 +46,8 @@ type driver interface {
 // Tab is a tab with its own cookies and storage.
 type Tab struct{ driver driver }
 
-// Open opens a tab, which is closed when the test ends. A browser has one tab at a time.
+// Open opens a tab, which is closed when the test ends. Only one tab can be open at a time, because
+// WebKit runs only one session.
 func (b Browser) Open(t testing.TB, look Look) *Tab {
 	t.Helper()
 	if look.Width == 0 {

@@ -55,7 +55,7 @@ func ChromiumTab(browser context.Context) (context.Context, context.CancelFunc) 
 	return chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 }
 
-// InChromium returns a tab that was opened by [ChromiumTab].
+// InChromium returns the Tab of a context from [ChromiumTab].
 func InChromium(tab context.Context) *Tab { return &Tab{chromiumTab{tab}} }
 
 // Chromium starts a headless Chromium. Each tab without cookies gets another Chromium.

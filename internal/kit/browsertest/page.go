@@ -16,10 +16,10 @@ import (
 type Page struct {
 	testing.TB
 	*Tab
-	Root string // expression for the root of the elements: the document, or a widget's shadow tree
+	Root string // JavaScript expression for the root of the elements: the document, or a widget's shadow tree
 }
 
-// NewPage goes to an address. root is Page.Root; if it is empty, the root is the document.
+// NewPage opens an address in the tab. root is Page.Root; if it is empty, the root is the document.
 func NewPage(t testing.TB, tab *Tab, address, root string) *Page {
 	t.Helper()
 	if root == "" {
@@ -30,7 +30,7 @@ func NewPage(t testing.TB, tab *Tab, address, root string) *Page {
 	return p
 }
 
-// Go goes to an address.
+// Go opens an address, and returns when the page is loaded.
 func (p *Page) Go(address string) { p.Helper(); servertest.OK(p, p.Navigate(address)) }
 
 // Element returns an expression for the first element that a CSS selector matches.
@@ -38,7 +38,7 @@ func (p *Page) Element(selector string) string {
 	return fmt.Sprintf("%s?.querySelector(%q)", p.Root, selector)
 }
 
-// Value returns the value of an expression.
+// Value returns the value of a JavaScript expression.
 func Value[T any](p *Page, expression string) (value T) {
 	p.Helper()
 	servertest.OK(p, p.Eval(expression, &value))
@@ -51,7 +51,7 @@ func (p *Page) Text(selector string) string {
 	return Value[string](p, p.Element(selector)+".innerText")
 }
 
-// Until waits until an expression is true.
+// Until waits until a JavaScript expression is truthy.
 func (p *Page) Until(expression string) {
 	p.Helper()
 	servertest.Await(p, expression, func() bool {

@@ -110,7 +110,7 @@ func (j *judge) outcomes() {
 	}
 }
 
-// receipts finds a send whose state differs from the reports of its carriers.
+// receipts compares the state of a send with what the carriers reported about its messages.
 func (j *judge) receipts(s *send) {
 	var delivered, lost bool
 	for _, m := range s.messages {
@@ -279,8 +279,8 @@ func (j *judge) keptWhileAway(q request, since time.Time) bool {
 }
 
 // notGivenBack reports whether, between since and the answer, the recipient should have got a place
-// back. It may be the place of a send that failed or was not taken, or a reset that no answer
-// confirms. when selects the requests.
+// back. This is the place of a send that failed or was not taken, or the places of a reset that no
+// answer confirms. when selects the requests.
 func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool) bool {
 	return slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
 		s := j.sends[u.answer.Send.ID]

@@ -112,7 +112,7 @@ func (s *PostgresServer) url(user, name string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", user, s.Addr(), name)
 }
 
-// CreateDatabase makes a further empty database and returns its URL.
+// CreateDatabase makes another empty database, which stays until Close, and returns its URL.
 func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err error) {
 	return s.createDatabase(ctx, "template0") // a template must have no connections, and template0 never has any
 }

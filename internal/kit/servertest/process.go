@@ -97,7 +97,7 @@ func (p *Process) running() bool {
 	}
 }
 
-// failed explains why a server did not start, with the end of its log.
+// failed returns an error that says why a server did not start, with the last lines of its log.
 func failed(program string, cause error, log string) error {
 	const lines = 20
 	text, _ := os.ReadFile(log)
