@@ -229,7 +229,7 @@ func (console *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	}
 }
 
-// recipientActionJSON handles an action on the recipient that the request's body names.
+// recipientActionJSON is recipientJSON for actions without a result. The handler answers 204.
 func (console *Console) recipientActionJSON(name string,
 	do func(context.Context, support.Target, store.AuditEntry) error,
 ) echo.HandlerFunc {

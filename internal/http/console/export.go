@@ -138,8 +138,9 @@ func (f personFile) Write(part []byte) (int, error) {
 	return f.Response().Write(part)
 }
 
-// recordExportBegin writes the audit entry of an export. The entry does not contain texts that the
-// administrator typed. These texts may identify a person, and the audit log is never deleted.
+// recordExportBegin writes the audit entry of an export that begins. The entry does not contain
+// texts that the administrator typed. These texts may identify a person, and the audit log is never
+// deleted.
 func (console *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.SendOrRefusal) (store.AuditEntry, error) {
 	act, err := console.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {

@@ -151,7 +151,8 @@ func TestSearchBeginsWithTheVerdict(t *testing.T) {
 	}
 }
 
-// firstWordRows writes the rows that firstWords search, and returns the values of their {name}.
+// firstWordRows writes the rows that firstWords search. It returns a replacer of the names in
+// braces.
 func (r *rig) firstWordRows() *strings.Replacer {
 	r.Helper()
 	if r.db == &r.Store.DB.DB {

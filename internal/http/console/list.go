@@ -43,7 +43,7 @@ type page = layout.PaginatedRows[store.Filter, store.SendOrRefusal]
 
 func cursorOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
 
-// listView is the list with its filters.
+// listView is the data of the page of sends, a list with filters.
 type listView struct {
 	layout.Page
 	page

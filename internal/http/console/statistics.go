@@ -32,7 +32,7 @@ type sendCounts struct {
 	Refused  int `json:"refused"`
 }
 
-// add adds a tally of the database.
+// add counts the rows of a tally or, for refusals, the requests.
 func (c *sendCounts) add(t store.StatusCount) {
 	if t.Status == store.Refused {
 		c.Refused += t.Requests

@@ -31,7 +31,7 @@ const (
 	factorPath = "/admin/factor"
 )
 
-// codeView is the page that asks for the code after the password.
+// codeView is the data of the page that asks for the code after the password.
 type codeView struct {
 	layout.Page
 	Next    string

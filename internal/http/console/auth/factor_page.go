@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// factorView is the page for a person's own login. There the person sets up or removes the second
-// factor, and can end all sessions.
+// factorView is the data of the page for a person's own login. There the person sets up or removes
+// the second factor, and can end all sessions.
 type factorView struct {
 	layout.Page
 	Account    string

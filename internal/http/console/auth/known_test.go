@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// attackFrom tries n wrong passwords for the account from each of the networks, from four addresses
-// of a network in turn. An address that was refused does not try again, since the clock stands
+// attackFrom tries n wrong passwords for the account from each of the networks, with four addresses
+// of the network in turn. An address that was refused does not try again, since the clock stands
 // still. compared is the number of passwords that were compared.
 func (r *rig) attackFrom(networks, n int) (compared int) {
 	r.Helper()
@@ -52,7 +52,7 @@ func TestLoginLimitLeavesNewBrowsers(t *testing.T) {
 	servertest.Same(t, "guesses", compared, 12*100)
 }
 
-// Even with more networks, attackers get no more attempts in a day than the account's bounds.
+// Even with more networks, attackers get no more attempts than the rule account_day allows.
 func TestManyNetworksGetFewGuesses(t *testing.T) {
 	r := newRig(t)
 	compared := 0
@@ -105,7 +105,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 }
 
 // A stolen cookie of a known browser gives ten guesses in 15 minutes and thirty a day, from any
-// addresses.
+// address.
 func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()

@@ -100,7 +100,7 @@ const (
 	minTagLength, maxTagLength   = 16, 64
 )
 
-// errPHCForm quotes no part of the hash.
+// errPHCForm quotes no part of the hash, because the error is logged.
 var errPHCForm = errors.New("is not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash, or its parameters are out of bounds")
 
 func parsePHC(text string) (h argon2Hash, err error) {

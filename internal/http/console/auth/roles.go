@@ -77,7 +77,7 @@ func RecordedActions() []string {
 	}
 }
 
-// Actor is the account that makes a request.
+// Actor is the account, or the bearer of a token, that makes a request.
 type Actor struct {
 	Name string
 	Role Role

@@ -35,8 +35,8 @@ func encodeSecret(secret []byte) string {
 }
 
 // matchTOTPStep returns the time step whose code equals the typed text. The step is at most
-// totpTolerance steps away from the current step, and later than the step after. If there is no
-// such step, it returns false.
+// totpTolerance steps away from the current step, and greater than after, the step that was used
+// last. If there is no such step, it returns false.
 func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
 	middle := now.Unix() / int64(totpPeriod/time.Second)
 	found, ok := int64(0), false

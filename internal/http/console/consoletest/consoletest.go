@@ -22,7 +22,7 @@ const (
 	Address  = "https://console.example"
 )
 
-// Start is the first instant of every test.
+// Start is the time at which every test begins.
 var Start = time.Date(2026, 3, 4, 14, 2, 20, 118_000_000, time.UTC)
 
 // Clock is a clock that a test moves. The zero Clock stands at Start.

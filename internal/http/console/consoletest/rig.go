@@ -45,7 +45,7 @@ func NewRig(t *testing.T) *Rig {
 	return r
 }
 
-// Ring returns the key ring that all parts use.
+// Ring returns the key ring that the service and the console share.
 func (r *Rig) Ring() *keys.Ring { return r.Settings.Vault.Ring }
 
 // Break makes calls of these methods of the database fail, or of all methods if none is given.

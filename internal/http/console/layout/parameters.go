@@ -150,7 +150,7 @@ func RecipientHashParser(to **recipient.Hash) ParseFunc {
 	}, "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search.")
 }
 
-// CursorParameter parses a cursor.
+// CursorParameter parses a cursor that EncodeCursor made.
 func CursorParameter(to **store.Cursor) ParseFunc {
 	return Parameter(to, func(text string) (*store.Cursor, bool) {
 		m, ok := DecodeCursor(text)
@@ -158,7 +158,7 @@ func CursorParameter(to **store.Cursor) ParseFunc {
 	}, "A cursor is passed back as the list before gave it.")
 }
 
-// LimitParameter parses the number of rows of a page.
+// LimitParameter parses the number of rows of a page, from 1 to MaxPageRows.
 func LimitParameter(to *int) ParseFunc {
 	return Parameter(to, func(text string) (int, bool) {
 		n, err := strconv.Atoi(text)
@@ -180,5 +180,5 @@ func TimeParameter(to *time.Time, zone *time.Location) ParseFunc {
 	}
 }
 
-// yearInRange reports whether databases and JSON can hold the year.
+// yearInRange reports whether databases and JSON can store the year.
 func yearInRange(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }

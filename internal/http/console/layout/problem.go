@@ -126,7 +126,7 @@ func (m FilterMistake) Of(field string) string {
 	return m.Text
 }
 
-// problemView is a page that says what went wrong.
+// problemView is the data of a page that says what went wrong.
 type problemView struct {
 	Page
 	Detail string

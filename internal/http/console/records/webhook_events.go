@@ -64,8 +64,8 @@ func webhookEventJSON(e store.AppEvent, _ time.Time) layout.JSONObject {
 	}
 }
 
-// webhookEventsView is the page of apps' webhook events. The page helps to find out why a back end
-// did not receive an event.
+// webhookEventsView is the data of the page of apps' webhook events. The page helps to find out why
+// a back end did not receive an event.
 type webhookEventsView struct {
 	layout.Page
 	layout.PaginatedRows[webhookEventFilter, store.AppEvent]
