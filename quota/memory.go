@@ -214,8 +214,8 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 
 // sweepIfDue deletes expired buckets if at least 64 buckets, and at least half of all, are new
 // since the last sweep. That keeps the cost for each new bucket small. It also deletes them after a
-// pause: one minute, plus one for each sweepRate buckets. So a rush is cleared up even if few new
-// buckets follow.
+// pause of one minute, plus one for each sweepRate buckets, so that a rush is cleared up even if
+// few new buckets follow.
 func (s *shard) sweepIfDue(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)

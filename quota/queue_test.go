@@ -182,8 +182,8 @@ func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
 	})
 }
 
-// If an answer admits the first caller, the remaining places go to the callers right behind it,
-// whose time ends before a second window does.
+// If an answer admits the first caller, the callers right behind it get the other places of the
+// same window. Their time is too short to wait for the next window.
 func TestQueueAdmitsAsManyAsThereArePlaces(t *testing.T) {
 	queued(t, 3, 20*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 3, 0)
@@ -299,7 +299,8 @@ func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 	})
 }
 
-// If a repeated ID was already counted, one call answers it, and it waits behind no other caller.
+// If a repeated ID was already counted, one call of the limiter answers the repetition, which waits
+// in no line.
 func TestQueueAnswersAnAdmittedRepetitionAtOnce(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)

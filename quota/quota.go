@@ -61,7 +61,7 @@ type Policy struct {
 	Rules []Rule
 }
 
-// Event is one event of a bucket.
+// Event is an event in the history of a bucket, for Evaluate.
 type Event struct {
 	ID string    // opaque, at most 64 bytes; the same ID is the same event
 	At time.Time // whole µs
@@ -237,6 +237,6 @@ var ErrUnavailable = errors.New("quota: limiter is unavailable")
 // a finished call arrives late.
 var ErrRefunded = errors.New("quota: event was refunded")
 
-// ErrBadRequest is wrapped by errors that are the caller's mistake: no ID, no rules, a rule without
-// a bucket, a limit or a window out of bounds.
+// ErrBadRequest is wrapped by errors that are the caller's mistake, such as no ID, no rules, a rule
+// without a bucket, or a limit or a window out of bounds.
 var ErrBadRequest = errors.New("quota: bad request")

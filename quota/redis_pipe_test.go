@@ -92,7 +92,8 @@ func (c *crowd) goTogether(n int, meanwhile func()) []error {
 	return errs
 }
 
-// If one of the calls has an error, the others succeed.
+// Calls that wait for a lane share round trips of at most maxBatch calls. If one of the calls has
+// an error, the others succeed.
 func TestPipeSharesRoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	must(t, c.client.Set(t.Context(), c.key(Bucket("r", "7")), "not a sorted set", 0).Err())
@@ -141,7 +142,7 @@ func TestPipeReloadsFlushedScript(t *testing.T) {
 	}
 }
 
-// A shared round trip has the values in the context of its oldest caller. So it belongs to the
+// A shared round trip has the values in the context of its oldest caller, so it belongs to the
 // trace of that caller, even if the caller leaves meanwhile.
 func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
 	c := newCrowd(t)

@@ -278,7 +278,8 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// tellClock adds an argument to each script: the time that of returns for the script's first key.
+// tellClock adds an argument to each script: what the function of returns for the first key, in µs
+// since 1970.
 func tellClock(of func(key string) time.Time) hook {
 	return func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 		told := slices.Clone(cmds)

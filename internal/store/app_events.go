@@ -14,7 +14,7 @@ import (
 type NewEvent struct {
 	ID   uuid.UUID // version 7; the same in repeated deliveries, so that receivers recognize them
 	Type string    // of EventTypes; empty: no event
-	// of the send or verification at that time; Finish ignores it and writes the outcome's
+	// of the send, verification or app at that time; Finish ignores it and writes the outcome's
 	Status string
 	Test   bool // the event is about a test recipient
 }

@@ -123,8 +123,8 @@ type Verification struct {
 
 const CheckKeyHashSize = 32 // bytes
 
-// Report is a caller's report on a code that it checks itself. A code without a report is left out
-// of statistics, expiry events for the app, and the judgement of phone prefixes (PrefixWatch).
+// Report is a caller's report on a code that it checks itself. A code with an empty Report is left
+// out of statistics, expiry events for the app, and the judgement of phone prefixes (PrefixWatch).
 type Report string
 
 // ReportDue means that the caller reports each approval: if no report follows, the code wasn't
@@ -240,7 +240,7 @@ type Send struct {
 	ProviderCode string    // such as "250 2.0.0"
 	Took         time.Duration
 	WorstEvent   ProviderEventKind // the worst that a provider reported later; empty: none
-	Bounced      bool              // a provider reported later that the address takes no mail
+	Bounced      bool              // a provider reported later that the mail bounced for good
 	Suppression  uuid.UUID         // in force at Begin, so that no message is sent; Nil: none
 	WasReset     bool              // a reset of the quota took it back, so it no longer counts
 	Site         string            // host on which a text message's code is entered; empty: that of the service's page

@@ -38,8 +38,8 @@ func TestGuardCountsByClient(t *testing.T) {
 	}
 }
 
-// A client can set X-Forwarded-For to any text. So the header is used only with Forwarded, and only
-// the part that the proxies added.
+// A client can set X-Forwarded-For to any text, so only Forwarded reads the header, and only the
+// part that the proxies added.
 func TestForwardedIgnoresForgedAddresses(t *testing.T) {
 	w := serve(t, Config{})
 	w.spend("/stock", ann, 0)

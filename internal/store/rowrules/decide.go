@@ -18,7 +18,7 @@ import (
 type RecipientHistory struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count
-	Candidates  []store.Verification // the verifications that the send may join
+	Candidates  []store.Verification // among these is the verification that the send joins, if any
 	Tried       []store.Verification // the verifications with checks, of all classes of callers
 	Suppression uuid.UUID            // the suppression of the address that is in force; Nil: none
 }

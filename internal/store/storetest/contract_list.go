@@ -42,8 +42,8 @@ func driftedIDs(t *testing.T, f *Fixture) {
 	Equal(t, "send", again.Send, begun.Send)
 }
 
-// windowOverMonths checks that a window of a month counts the sends of several partitions, exactly
-// to the microsecond, whatever clock made the IDs.
+// windowOverMonths checks that a window of a month counts the sends in different partitions,
+// exactly to the microsecond, whatever clock made the IDs.
 func windowOverMonths(t *testing.T, f *Fixture) {
 	const day, month = 24 * time.Hour, 30 * 24 * time.Hour
 	rules := WithRules(Rule(4, month))

@@ -289,7 +289,7 @@ func Equal[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// IDs returns the IDs of the rows.
+// IDs returns the rows' IDs, in the order of the rows.
 func IDs(rows []store.SendOrRefusal) []uuid.UUID {
 	var list []uuid.UUID
 	for _, r := range rows {
@@ -392,7 +392,7 @@ func (f *Fixture) Count(t *testing.T) int {
 	return len(rows)
 }
 
-// SumRefusals sums the rows of refusals: rows of one recipient, rows that recipients share, and the
+// SumRefusals counts the refusals' rows of one recipient, the rows that recipients share, and the
 // requests of all rows.
 func SumRefusals(rows []store.SendOrRefusal) (own, shared, requests int) {
 	for _, row := range rows {
