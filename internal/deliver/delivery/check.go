@@ -128,7 +128,7 @@ func isLettersDigitsHyphens(s string) bool {
 	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }
 
-// isControlOrLineBreak also reports the C1 control characters and the line breaks of Unicode.
+// isControlOrLineBreak is also true for the C1 control characters and the line breaks of Unicode.
 func isControlOrLineBreak(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
@@ -139,7 +139,7 @@ func isForbiddenInAtom(r rune) bool {
 	return isControlOrLineBreak(r) || unicode.IsSpace(r) || strings.ContainsRune(`()<>[]:;@\,."`, r)
 }
 
-// notLetterDigitHyphen reports characters that host names and language tags (RFC 5646) can't
+// notLetterDigitHyphen is true for characters that host names and language tags (RFC 5646) can't
 // contain.
 func notLetterDigitHyphen(r rune) bool {
 	return r != '-' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z')

@@ -83,7 +83,7 @@ func (c *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 	switch {
 	case c.closed.Load():
 		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
-	case ctx.Err() != nil: // select picks among ready cases at random
+	case ctx.Err() != nil: // the select below picks among ready cases at random
 		return false, gaveUp(ctx)
 	}
 	select {

@@ -53,7 +53,7 @@ type Mailbox struct {
 }
 
 const (
-	// maxMails is how many mails are kept; the oldest are dropped.
+	// maxMails is how many mails and text messages are kept; the oldest are dropped.
 	maxMails = 200
 	// maxMailBytes bounds one mail. A larger one is refused with 552.
 	maxMailBytes = 1 << 20

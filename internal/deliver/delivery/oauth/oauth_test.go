@@ -202,7 +202,7 @@ func TestSourceTokenDuringAnOutage(t *testing.T) {
 	}
 }
 
-// The first request is bounded too. Calls that wait for it get its error.
+// The first request ends after 10 s at the latest. Calls that wait for it get its error.
 func TestFirstRequestIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, _ func() string) {
 		began := time.Now()

@@ -57,7 +57,7 @@ func TestCancelledBeforehand(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for n := range 20 { // often, so that chance does not decide
+	for n := range 20 { // many times, because select picks among ready cases at random
 		if n == 10 {
 			sendAll(t, s, 2, 2) // now a connection is kept
 		}

@@ -107,15 +107,16 @@ func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	return begin()
 }
 
-// deliver offers the mail over the session held, which acquire returned. If held is nil, deliver
-// opens a new session. Afterwards deliver gives the session back to the pool. The result refused is
-// true if the server has accepted other connections but refuses this new connection or its first
-// mail; see refusesConnection.
+// deliver offers the mail over held, the session that acquire returned. If held is nil, deliver
+// opens a session. Afterwards it gives the session back to the pool. The result refused is true if
+// the server has accepted other connections but refuses this new connection or its first mail; see
+// refusesConnection.
 //
-// If the session held fails before the server asked for the content, deliver tries once more on a
-// new connection; see worthFreshConnection. No other failure is retried. If ctx ends before the
-// final dot, the message was not sent, and the error is Temporary. If ctx ends after the final dot,
-// the outcome is Unknown, because a slow server may answer up to ten minutes after the dot.
+// If the session that acquire returned fails before the server asked for the content, deliver tries
+// once more on a new connection; see worthFreshConnection. No other failure is retried. If ctx ends
+// before the final dot, the message was not sent, and the error is Temporary. If ctx ends after the
+// final dot, the outcome is Unknown, because a slow server may answer up to ten minutes after the
+// dot.
 func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error, refused bool,
 ) {

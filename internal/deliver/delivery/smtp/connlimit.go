@@ -14,9 +14,9 @@ type connLimit struct {
 	least, begin, most int
 
 	worked     int           // connections that may be open at once without a trial
-	refused    time.Time     // the last refusal for too many connections or mails; zero: none, or a mail was accepted after refusesAll
+	refused    time.Time     // when the server last refused a connection or a mail as one too many; zero: never, or accepted has reset it
 	refusesAll bool          // the server refused the only connection, and has accepted no mail since
-	alive      time.Time     // when the server last accepted a mail or a connection; see firstBegins
+	alive      time.Time     // when the server last answered a mail or accepted a connection; see firstBegins
 	slowest    time.Duration // the longest time until a connection was open
 }
 
@@ -39,7 +39,7 @@ const (
 	growAfterRefusal = 10 * time.Minute
 	growAfterFault   = time.Minute // see held
 	maxTrials        = 2
-	// aliveFor is how long a server counts as working after it accepted a mail or a connection.
+	// aliveFor is how long after connLimit.alive a server counts as working.
 	aliveFor = 10 * time.Second
 )
 
@@ -111,8 +111,7 @@ func (l *connLimit) accepted(n connCounts) {
 // or held returns false.
 //
 // A refusal is silent if the server did not reply. A silent refusal sets a limit only if there are
-// other connections and the server accepted a mail or a connection within the last aliveFor.
-// Otherwise the result is false.
+// other connections and alive is less than aliveFor ago. Otherwise the result is false.
 func (l *connLimit) connRefused(n connCounts, silent bool, now time.Time) (othersWork bool) {
 	others := n.total() - 1
 	if silent && (others == 0 || now.Sub(l.alive) >= aliveFor) {

@@ -22,7 +22,7 @@ type pool struct {
 
 	mu      sync.Mutex
 	idle    []*session // the longest idle first
-	waiting []*waiter  // the longest first
+	waiting []*waiter  // the longest waiting first
 	conns   connCounts
 	limit   connLimit
 	pace    pace
@@ -47,7 +47,7 @@ const (
 	maxPaceWait = 5 * time.Second
 	// shrinkAfter is how long a connection beyond limit.least is kept idle.
 	shrinkAfter = 5 * time.Second
-	// maxIdleTime is how long any connection is kept idle.
+	// maxIdleTime is the longest time that any connection is kept idle.
 	maxIdleTime = 30 * time.Second
 )
 
@@ -64,7 +64,7 @@ const (
 //
 // Whenever ok is true, the caller must call release.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
-	if ctx.Err() != nil { // select picks among ready cases at random
+	if ctx.Err() != nil { // the select below picks among ready cases at random
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
 	}
 	s, ok, t, fail := p.acquireOrQueue(patience)
@@ -147,7 +147,7 @@ func (p *pool) leaveQueue(t *waiter) bool {
 		return false
 	}
 	p.waiting = slices.Delete(p.waiting, n, n+1)
-	p.serveWaitingLocked() // the next one may be overdue
+	p.serveWaitingLocked() // the next mail may be overdue, and so may open a connection
 	return true
 }
 

@@ -48,8 +48,8 @@ func TestIdleConnectionIsClosedByTime(t *testing.T) {
 	})
 }
 
-// A mail does not wait for the answer to its connection's QUIT. Only the connection's place is kept
-// until then, and only for a short time.
+// A mail does not wait for the answer to its connection's QUIT. Until the answer, the connection
+// counts against the limit, but only for a short time.
 func TestQuitThatIsNotAnswered(t *testing.T) {
 	for name, rule := range map[string]smtptest.Rule{
 		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"},
@@ -180,7 +180,7 @@ func TestConnectionsThatEndAreReplaced(t *testing.T) {
 	})
 }
 
-// The wait of a mail for a place, or for a busy connection, ends with its context.
+// A mail that waits for a connection fails when its context ends.
 func TestWaitingHonoursTheContext(t *testing.T) {
 	for _, conns := range []int{1, 20} {
 		servertest.Bubble(t, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestConnectionsFollowTheServer(t *testing.T) {
 		for second := range 7 {
 			go burst(t, s, 100*second, 60)
 			synctest.Wait()
-			if used, _, _ := s[0].ConnCounts(); used > 6+20*second/3 { // two each 302 ms
+			if used, _, _ := s[0].ConnCounts(); used > 6+20*second/3 { // two more every 302 ms
 				t.Errorf("%d connections after %v", used, time.Since(began))
 			}
 			time.Sleep(time.Second)

@@ -233,7 +233,7 @@ func (s *session) runStep(ctx context.Context, stage string, run func() error) *
 	return s.awaitStep(ctx, stage, run)
 }
 
-// awaitStep is runStep for a command that was sent earlier. So the reply may have arrived already.
+// awaitStep is runStep for a command that was sent earlier, so the reply may have arrived already.
 func (s *session) awaitStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	limit := commandTimeout
 	switch {

@@ -100,7 +100,7 @@ func TestPoolSetsAsideAServerThatGoesAway(t *testing.T) {
 				for n := range 4 {
 					go func() { _, _ = s.Send(t.Context(), smtptest.Sample(100+n)) }()
 				}
-				time.Sleep(20 * time.Second) // the others have been closed
+				time.Sleep(20 * time.Second) // the idle connections beyond the least number have been closed by then
 			}
 			away.Store(held)
 			if !held { // the connections end with mails under way

@@ -169,8 +169,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// With each certificate that cannot be verified, tls=required sends nothing, and tls=opportunistic
-// sends encrypted and logs the reason once. The client logs in only on loopback.
+// With each certificate that cannot be verified, tls=required sends nothing. tls=opportunistic
+// sends encrypted, and OnUnverified gets the reason once. The client logs in only on loopback.
 func TestUnverifiedCertificate(t *testing.T) {
 	ca := servertest.NewAuthority(t)
 	issued := func(change func(*x509.Certificate)) *tls.Certificate {
@@ -225,7 +225,7 @@ func TestUnverifiedCertificate(t *testing.T) {
 			}
 		}
 		script.Mechanisms = []string{"PLAIN"}
-		server := smtptest.Start(t, script) // at a port of loopback
+		server := smtptest.Start(t, script) // on loopback, where the client logs in
 		_, err = server.Sender(t, opportunistic, withUser).Send(t.Context(), smtptest.Sample(1))
 		expect(t, err, sent)
 	}
