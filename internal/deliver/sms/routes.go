@@ -255,8 +255,9 @@ func (c *Carriers) AttemptsAllowed() (n int) {
 // ConnLimit returns 0, because only the number of workers limits the requests to carriers.
 func (c *Carriers) ConnLimit() int { return 0 }
 
-// RecheckSuspended probes each carrier that is set aside and has no message under way. If the
-// carrier answers as expected, it is up again. A carrier without a probe stays set aside.
+// RecheckSuspended probes each carrier that is set aside, may be tried now and has no message under
+// way. If the probe succeeds, the carrier is up again. A carrier without a probe stays set aside
+// until a message to it succeeds.
 func (c *Carriers) RecheckSuspended(ctx context.Context) {
 	for _, r := range c.routes {
 		r.breaker.Recheck(ctx, func(ctx context.Context) error {

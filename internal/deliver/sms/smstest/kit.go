@@ -128,8 +128,8 @@ func hijacked(raw string) http.HandlerFunc {
 	}
 }
 
-// Send sends the sample. If the carrier fails, Send fails the test if the result or the error
-// contains a secret.
+// Send sends the sample. It fails the test if a failure, or the result beside it, contains a
+// secret.
 func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	receipt, fail := c.Send(ctx, Sample())
@@ -266,8 +266,8 @@ type Asked struct {
 var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 
 // PollContract tests the polls of a carrier. The request must be as documented, with its signature,
-// and an answer counts only for this message. The error of a failed poll does not concern the
-// message, and contains nothing private.
+// and an answer counts only for this message. The error of a failed poll is never Rejected, because
+// it says nothing about the message, and contains nothing private.
 func PollContract(t *testing.T, c Asked) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
