@@ -48,7 +48,9 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 	}
 	opening := s.openingCommands(mail)
 	commands := opening[:]
-	if mail.Message.Stranger { // MAIL is sent without RCPT, because its answer shows that the connection works, and RCPT could delay that answer
+	// A stranger's MAIL is sent without RCPT, because RCPT could delay the answer to MAIL. That
+	// answer shows that the connection works.
+	if mail.Message.Stranger {
 		if fail := s.runStep(ctx, delivery.StageMail, func() error { return s.sendCommands(commands[0]) }); fail != nil {
 			return fail
 		}
