@@ -25,7 +25,7 @@ var edges = map[string]string{
 	"quota":           "quota/internal/redisurl",
 	"quota/quotahttp": "quota",
 
-	"internal/base":          "quota", // its functions round waits
+	"internal/base":          "quota", // texts needs quota.Seconds, which rounds a wait
 	"internal/base/document": "internal/base/recipient",
 	"internal/base/panics":   "internal/base/logs",
 	"internal/base/message":  "templates internal/base/texts",

@@ -134,7 +134,7 @@ type Plan struct {
 	Events    []Event
 }
 
-// Event is one event of a plan.
+// Event is a request, an operator's action or a fault.
 type Event struct {
 	ID      int // unique within its plan; stays the same when Shrink removes other events
 	At      time.Duration
@@ -148,7 +148,7 @@ type Event struct {
 	Method  string // the method of the database whose commits fail (empty: any), or the part of which a call fails
 }
 
-// NewPlan returns the plan of a seed.
+// NewPlan returns the plan of a seed. If replicas is 0, the seed chooses two or three.
 func NewPlan(seed uint64, replicas int) Plan {
 	r := source(seed, "plan")
 	p := Plan{Seed: seed, Replicas: replicas, Span: short, Failures: r.IntN(3) == 0, Split: r.IntN(3) == 0}

@@ -89,7 +89,7 @@ func (s *readService) redact(ctx context.Context, plan buckets.Plan, states gate
 ) quota.Decision {
 	d := states.Public()
 	if c.Kind == BackEnd {
-		// UnnamedRule is no limit of the person.
+		// UnnamedRule limits an app's strangers without a client address together, not this person.
 		hidden := func(x quota.State) bool { return x.Scope == policy.UnnamedScope && x.RetryAfter == 0 }
 		if slices.ContainsFunc(d.Rules, hidden) {
 			d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), hidden)

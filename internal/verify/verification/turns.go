@@ -10,8 +10,8 @@ import (
 // deadline. If the first request is in this process, the repeated one waits in keyTurns. Meanwhile
 // it holds no slot of the recipient, package admission doesn't count it, and it runs no database
 // statement. If the first request is in another process, one repeated request tries again and again
-// to claim the key, and all others of this process wait for that one. Beyond these bounds, a
-// request gets ErrKeyInProgress at once.
+// to claim the key, and all others of this process wait for that one. Beyond maxWaitingPerKey or
+// maxWaiting, a request gets ErrKeyInProgress at once.
 const (
 	maxWaitingPerKey = 32   // requests of this process that wait for one key
 	maxWaiting       = 1024 // requests of this process that wait for any key; strangers' are at most half

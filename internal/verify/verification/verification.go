@@ -1,6 +1,6 @@
-// Package verification has the use cases: request a code, and view, check or cancel a verification.
-// Package outbox delivers the sends that Send wrote. Package support has the actions of
-// administrators.
+// Package verification has the use cases: request a code, and view, check, cancel or report on a
+// verification. Package outbox delivers the sends that Send wrote. Package support has the actions
+// of administrators.
 //
 //   - ask.go, callers_code.go and parse_ask.go read a request.
 //   - send.go has the order of a send's steps, which are in the files that it names.
@@ -112,7 +112,7 @@ type Observer interface {
 	// Checked counts a check. outcome is approved, repeated (an approval or another result is
 	// answered again), wrong, ended, locked_out or refused.
 	Checked(channel recipient.Channel, app, outcome string)
-	// HumanChecked counts a human check. vendor is its name, or humancheck.ByWork. result is
+	// HumanChecked counts a human check. vendor is a vendor's name or humancheck.ByWork. result is
 	// CheckAsked, CheckPassed, CheckFailed or CheckVendorError.
 	HumanChecked(app, vendor, result string)
 	// CheckBoundExceeded counts a check beyond a bound on failed checks. A network's bound refuses

@@ -15,7 +15,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// readFile reads a file of the repository.
+// readFile reads a file by its path in the repository.
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../../" + name)

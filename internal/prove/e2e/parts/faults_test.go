@@ -65,7 +65,7 @@ func (p *proof) fail(ctx context.Context, least time.Duration, requests int, fau
 	}
 }
 
-// instants is the format of the instants that a run prints.
+// instants is the format of the times that a run prints.
 const instants = "15:04:05.000"
 
 func (p *proof) answered() int {

@@ -98,7 +98,7 @@ type proof struct {
 	random    *rand.Rand
 	links     []*toxiproxy.Proxy // to Redis, Postgres, the mail server and carriers
 	carriers  *carriers          // the carriers of text messages; nil: codes are sent by mail
-	happened  map[string]int     // faults by name
+	happened  map[string]int     // how often each fault happened, by name
 	order     []string           // the beginning and end of each fault, printed if a promise is broken
 	logs      []*servertest.Text // the log of each process
 	disk      *servertest.Disk   // the disk of the database; nil: the machine's

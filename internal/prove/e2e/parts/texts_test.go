@@ -42,7 +42,8 @@ func (a *aliyun) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"Code":"OK","Success":true,"Model":{"VerifyCode":%q,"BizId":"%d^0"}}`, params.Code, len(a.sent))
 }
 
-// startAliyun starts a server that is the carrier of the service.
+// startAliyun starts a server, and returns the settings with which the server is the service's
+// carrier.
 func startAliyun(s *apptest.Stack) (carrier *aliyun, settings string) {
 	carrier = &aliyun{}
 	server := httptest.NewServer(carrier)

@@ -186,7 +186,7 @@ func (r *Rig) SendFails(to, reason string) verification.Answer {
 	return a
 }
 
-// Suppressions returns the suppressions in the database.
+// Suppressions returns up to 200 suppressions of the database.
 func (r *Rig) Suppressions() []store.Suppression {
 	r.Helper()
 	list, _, err := r.Store.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
@@ -212,7 +212,7 @@ func (r *Rig) Person() support.Target {
 	return p
 }
 
-// AuditEntry returns the record of an administrator's action.
+// AuditEntry returns the record of an action by the operator mei.
 func AuditEntry(action string) store.AuditEntry {
 	return store.AuditEntry{
 		ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: action, Reason: "ticket 7",
