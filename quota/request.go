@@ -16,7 +16,7 @@ const tombstoneLife = time.Minute
 // be longer than the time from that read to the Record.
 const resetSlack = 10 * time.Second
 
-// requestPlan is a checked request.
+// requestPlan is a Request that planTake or planPeek has checked.
 type requestPlan struct {
 	rules    []Rule          // Request.Rules, then Request.Also
 	deciding int             // how many rules decide; they are the first in rules

@@ -29,7 +29,7 @@ func (a *Account) Columns() []Column {
 	}
 }
 
-// Session is one login, shared by all replicas.
+// Session is one login to the console. It is in the database, so all replicas know it.
 type Session struct {
 	ID           [32]byte // SHA-256 of the cookie's value, so a copy of the table holds no cookies
 	Account      string

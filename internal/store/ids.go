@@ -113,7 +113,7 @@ var lowerBase32 = base32.NewEncoding(base32Digits).WithPadding(base32.NoPadding)
 // time.Time.Truncate.
 const Week = 7 * 24 * time.Hour
 
-// Partition is a partition of the table sends.
+// Partition is a partition of the table sends in Postgres, for StorageStatus.
 type Partition struct {
 	Name         string
 	Begins, Ends time.Time // Ends is exclusive; zero Begins: no lower bound

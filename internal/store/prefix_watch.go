@@ -9,9 +9,9 @@ import (
 )
 
 // Fraudsters request codes for phone numbers that earn them money with each message, and never
-// enter them. So few codes are approved at the prefix of such numbers. The watch compares sent and
-// approved codes for each app, prefix and class of callers, each class on its own, so that fraud by
-// strangers stops only messages to strangers.
+// enter the codes. Therefore few codes are approved at the prefix of such numbers. The watch
+// compares sent and approved codes for each app, prefix and class of callers, each class on its
+// own, so that fraud by strangers stops only messages to strangers.
 
 // PrefixWatch has the settings of the automatic pauses of phone prefixes.
 type PrefixWatch struct {
@@ -90,8 +90,8 @@ func (a AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	return a
 }
 
-// Validated returns both as the store uses them. act may be nil. If it is invalid, the error wraps
-// ErrBadRequest.
+// Validated returns the request and act as the store uses them. act can be nil. If act is invalid,
+// the error wraps ErrBadRequest.
 func (l LiftPauseRequest) Validated(act *AuditEntry) (LiftPauseRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	act, err := validatedAuditEntry(act)

@@ -102,7 +102,7 @@ type Verification struct {
 	RedeemedAt  time.Time // zero: the proof was not redeemed
 	RedeemedBy  []byte    // hash of the Idempotency-Key of the request that redeemed the proof; empty: none, or not redeemed
 	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
-	// Attempts that a reset of the quota took back; the bounds on failed checks ignore them.
+	// Attempts that a reset of the quota took back; rowrules.LockoutOf ignores them.
 	AttemptsReset int
 	// CallerChecks is true if the caller made the code and checks it. The service then never checks
 	// the code, and never sends it again; see Intent.Code.

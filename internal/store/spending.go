@@ -14,7 +14,7 @@ type SMSCharge struct {
 	Limit  int64        // the most that a period may cost, including this charge
 }
 
-// SpentCharge is a charge that was made.
+// SpentCharge is a charge that Spend made and UndoSpend can undo.
 type SpentCharge struct {
 	SMSCharge
 	Period string // its first day, "2006-01-02"

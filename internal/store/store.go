@@ -2,9 +2,9 @@
 // refusal and verification has a row, and nothing is sent without one. The rows are the record,
 // which says whether a message went out and, if not, why. They are the second gate: Begin decides
 // the recipient's rules again by the rows, under a lock on the recipient, in the transaction that
-// writes the send. So it admits no send too many even if the limiter has lost counts. And they are
-// the outbox: a send in flight has a lease, only the latest attempt can finish it, and after the
-// lease any replica takes it over.
+// writes the send. Therefore Begin admits no send too many even if the limiter has lost counts. And
+// the rows are the outbox: a send in flight has a lease, only the latest attempt can finish it, and
+// after the lease any replica takes it over.
 //
 // Package rowrules decides by the rows. sqldb has the store's methods and the statements that both
 // databases share; postgres and sqlite have the statements of each send, and both pass storetest.

@@ -133,7 +133,8 @@ func SuppressionIDs(s Send) []uuid.UUID {
 	return ids
 }
 
-// Validated returns both as the store writes them. act may be nil. Errors wrap ErrBadRequest.
+// Validated returns the suppression and act as the store writes them. act can be nil. Errors wrap
+// ErrBadRequest.
 func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
@@ -144,7 +145,8 @@ func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error
 	return s, act, err
 }
 
-// Validated returns both as the store uses them. act may be nil. Errors wrap ErrBadRequest.
+// Validated returns the request and act as the store uses them. act can be nil. Errors wrap
+// ErrBadRequest.
 func (l LiftSuppressionsRequest) Validated(act *AuditEntry) (LiftSuppressionsRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !AreValidTexts(l.App, string(l.Channel)) {

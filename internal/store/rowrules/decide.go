@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// RecipientHistory is the rows of an intent's recipient.
+// RecipientHistory has the rows of an intent's recipient by which Decide decides.
 type RecipientHistory struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.RejectionRules may count

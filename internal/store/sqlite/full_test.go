@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// If a database may not grow, a statement fails, long before the commit.
+// If the database must not grow, the statement that needs a new page fails, before the commit.
 func TestSQLiteMayNotGrow(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
@@ -23,7 +23,7 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 	f.Admit(t, f.Intent(5000))
 }
 
-// After a failed sync, or after any later failure, the commit may be in the file, so it isn't
+// After some errors of a commit, such as a failed sync, the commit may be in the file, so it isn't
 // certainly undone.
 func TestSQLiteUndone(t *testing.T) {
 	for code, want := range map[int]bool{

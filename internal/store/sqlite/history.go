@@ -14,9 +14,9 @@ import (
 
 // countedSQL reads the counted sends of a bucket after @counted_after. IS TRUE keeps SQLite from
 // using an index on app, channel and purpose, because that index would read the rows of all
-// recipients. So SQLite can use only the index by recipient and time. historySQL also reads the
-// recipient's rejected sends that ended after @rejected_after. In the rows of the rejected sends,
-// the verification is empty.
+// recipients. Only the index by recipient and time is left. historySQL also reads the recipient's
+// rejected sends that ended after @rejected_after. In the rows of the rejected sends, the
+// verification is empty.
 const (
 	countedSQL = `
 SELECT s.id, s.logged_at, s.verification_id, s.status IN ('queued', 'sending') FROM sends s

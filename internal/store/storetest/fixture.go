@@ -37,7 +37,7 @@ func (c *TestClock) Now() time.Time {
 	return c.At
 }
 
-// Step moves the clock; d may be negative.
+// Step moves the clock by d, which can be negative.
 func (c *TestClock) Step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (f *Fixture) Numbered(from uint64) *Fixture {
 	return f
 }
 
-// Pass lets time go by on the database's clock; d may be negative.
+// Pass moves the database's clock and f.Now by d, which can be negative.
 func (f *Fixture) Pass(d time.Duration) {
 	f.step(d)
 	f.Now = f.Now.Add(d)
