@@ -271,8 +271,8 @@ type administered struct {
 	done         bool // the answer to the administrator reports success
 }
 
-// newPolicy puts other policies in force, at each replica a little later. Or it puts other purposes
-// in force for a while, at one replica or at all.
+// newPolicy puts other policies in force for NewPolicy, at each replica a little later. For Remap
+// it maps a purpose to another policy for a while, at all replicas, and for OtherFile at one.
 func (w *world) newPolicy(e Event) {
 	if !w.changing.TryLock() {
 		return

@@ -213,7 +213,8 @@ func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	return limits
 }
 
-// month is the longest window of a rule of the calendar month.
+// month is what quota.Rule.Keep returns for a rule per calendar month. Here it stands for the
+// window of such a rule.
 const month = 31 * 24 * time.Hour
 
 // countsUntil returns the instant until which a rule with this window counts an event.

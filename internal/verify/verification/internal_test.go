@@ -76,8 +76,8 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	servertest.Same(t, "a caller's code, which is not checked here", cached(), 0)
 }
 
-// The number of remembered lockouts has a bound. At the bound, entries that would have to be read
-// again make way for a new one.
+// At most maxCachedLockouts lockouts are remembered. At that number, entries that would have to be
+// read again make way for a new one.
 func TestKnownLockoutsAreBounded(t *testing.T) {
 	var l lockouts
 	for n := range maxCachedLockouts + 1 {

@@ -36,7 +36,7 @@ func (e entrance) enter(class store.Class) (leave func(decided bool), err error)
 }
 
 // refuseIfFull returns the *admission.OverloadedError that enter would return now, or nil. class is
-// one of package admission's.
+// a Class constant of package admission.
 func (e entrance) refuseIfFull(class string) error { return e.counted(e.RefuseIfFull(class)) }
 
 func (e entrance) counted(err error) error {

@@ -122,7 +122,7 @@ func TestSendRepetitionHasADeadline(t *testing.T) {
 
 // A flood of repeated requests takes at most one place, and makes few statements, in this process
 // and in another one. Other requests for the recipient are answered at once. Repeated requests
-// beyond the bound are refused at once.
+// beyond maxWaitingPerKey are refused at once.
 func TestSendFloodOfRepetitions(t *testing.T) {
 	for name, same := range map[string]bool{"the same process": true, "another process": false} {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ func with(name, value string) func(*http.Request) {
 }
 
 // Only pages of an app's origins, and the service's own page, may use its public key and read the
-// answers. They may also read the refusal of too many requests of their network. A secret key has
-// no such bound.
+// answers. They can also read the 429 for too many requests from their network. A secret key has no
+// such bound.
 func TestOriginsOfAPublicKey(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 20\n").Start(1)

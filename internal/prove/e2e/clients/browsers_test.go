@@ -35,7 +35,7 @@ func inOtherBrowsers(t *testing.T, rounds ...looks) {
 `, places)).Start(1)
 	base := s.Replicas[0].Base
 	*body = widgetOf(base)
-	for n := range places / 2 { // after so many sends, each send of a browser needs a pass
+	for n := range places / 2 { // these use up the places without a pass, so each send of a browser needs one
 		s.Is("a send of a back end", s.Post("/v1/verifications",
 			fmt.Sprintf(`{"channel":"email","to":"early%d@example.com","trust":"known"}`, n)), http.StatusAccepted)
 	}

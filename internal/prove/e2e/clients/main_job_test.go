@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 
-// A person asks for a code, reads the mail, enters the code and is approved. A second request is
-// told how long to wait. The database has both. All of this also holds after a restart.
+// A person asks for a code, reads the mail, enters the code and is approved. The answer to a second
+// request says how long to wait. The database has both. All of this also holds after a restart.
 func TestMainJob(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		s.Start(1)

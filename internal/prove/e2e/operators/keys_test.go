@@ -161,7 +161,7 @@ func TestKeysAreRolled(t *testing.T) {
 	}
 	f.Approves(f.at[1], oldID, oldCode) // this replica has the key
 
-	// Ten minutes pass.
+	// The codes under k1 expire, as after ten minutes.
 	connect(s, s.Env["SENDCODE_DATABASE_URL"]).exec(`UPDATE verifications SET expires_at = now() WHERE key_id = 'k1'`)
 	f.roll(newKey)
 }

@@ -79,7 +79,7 @@ func TestRestartWithItsOwnPort(t *testing.T) {
 func TestSystemdHearsTheState(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
-	dir, err := os.MkdirTemp("/tmp", "sendcode-") // not t.TempDir: the path of a socket may have 107 bytes
+	dir, err := os.MkdirTemp("/tmp", "sendcode-") // not t.TempDir: the path of a socket has at most 107 bytes
 	apptest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s.Env["NOTIFY_SOCKET"] = filepath.Join(dir, "notify")

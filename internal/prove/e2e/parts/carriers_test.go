@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// carriers are two carriers of text messages. One of them may fail. Both report the outcomes of
-// most messages, some twice or in contradiction.
+// carriers are two carriers of text messages. At most one of them fails at a time. Both report the
+// outcomes of most messages, some twice or in contradiction.
 type carriers struct {
 	p       *proof
 	mu      sync.Mutex

@@ -173,7 +173,7 @@ func (f *flood) nothingIsLost() {
 	}
 }
 
-// sessions returns how many connections Postgres has had.
+// sessions returns how many connections to its database Postgres has had, this one included.
 func sessions(s *apptest.Stack) (n int) {
 	s.Helper()
 	conn, err := pgx.Connect(s.Context(), s.Postgres.URL())

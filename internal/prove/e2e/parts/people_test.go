@@ -330,7 +330,7 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 		seconds, _ = strconv.Atoi(string(told[1]))
 		rule := "short"
 		switch {
-		case seconds > 6: // this rule counts all strangers without an address together, so the wait says nothing of the recipient
+		case seconds > 6: // UnnamedRule counts strangers without an address together, so the wait says nothing about the recipient
 			q.MayLack = true
 			fallthrough
 		case seconds > 2:

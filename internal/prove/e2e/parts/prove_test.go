@@ -111,7 +111,7 @@ type proof struct {
 	reported         atomic.Int64 // how many mails their recipients have reported
 	mu               sync.Mutex
 	replicas         []*apptest.Process
-	turn             int // whose turn it is: the replicas answer in turn, as behind a load balancer
+	turn             int // counts requests: the replicas get them in turn, as from a load balancer
 	seen             history.History
 	cut, unavailable int
 	hooked           int             // how many sends the hook accepted
