@@ -23,8 +23,8 @@ const postgresBackup = "the database is Postgres: back it up with pg_dump (docs/
 //
 // Backup does not overwrite files. The disk needs room for the copy. If copying fails, Backup
 // leaves no file. After the copy, Backup records when it began, for the metrics and the doctor. If
-// the recording fails, Backup returns an error, and the copy stays. Backup prints the names of the
-// copies to out.
+// the recording fails, Backup returns an error, and the copy stays. Backup prints path and that
+// time to out.
 func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, out io.Writer) error {
 	if cfg.DatabaseURL != "" {
 		return errors.New(postgresBackup)

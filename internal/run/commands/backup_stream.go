@@ -25,7 +25,7 @@ import (
 
 const (
 	manifestFile = "manifest.json" // the last file of the archive: a truncated archive lacks it
-	// largestManifest bounds how many bytes of a manifest Restore reads.
+	// largestManifest bounds the memory for a manifest, in bytes.
 	largestManifest = 1 << 16
 	// progressEvery is the number of bytes between two lines about the progress.
 	progressEvery = 64 << 20
@@ -213,7 +213,7 @@ var formats = []struct{ begins, problem string }{
 // problemText is the problem of a file that was written or sent as text.
 const problemText = "it was changed on its way, as by a transfer in text mode or by > of PowerShell: copy it again, as binary data"
 
-// lineBreaks counts the line breaks that go through it.
+// lineBreaks counts the line breaks that are read through it, for asText.
 type lineBreaks struct {
 	io.Reader
 	all, afterCR int

@@ -16,8 +16,8 @@ import (
 	"sendcode/migrations"
 )
 
-// A migration prints what it has done. It refuses a file whose migrations have other fingerprints
-// than this program's.
+// Migrate prints what it has done. It refuses a file whose migrations have other fingerprints than
+// this program's.
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	cfg := config.Config{DataDir: t.TempDir()}
 	names, _ := fs.Glob(migrations.SQLite, "sqlite/*.sql")

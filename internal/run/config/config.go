@@ -343,7 +343,6 @@ const (
 	publicKeyKind KeyKind = "public" // pk_…, for browsers
 )
 
-// pageSettings are the settings of the public page at /.
 type pageSettings struct {
 	// The app of the page at `/`. `""` turns the page off. An app with `return_urls` also has a
 	// page at `/?app=NAME`.

@@ -31,9 +31,9 @@ func (c Config) WithReloadable(next Config) Config {
 
 // CheckNothingLost returns an error if next, an unchanged result of Load, lacks so much of c that
 // an accident is likelier than a decision: a full disk, a failed template or an interrupted copy
-// leaves an empty file, or the beginning of one. A setting that is missing has its default. So
-// without this check such a file would refuse all keys, replace an operator's rules by the built-in
-// ones and end all stops. A restart accepts any valid file.
+// leaves an empty file, or the beginning of one. Since a missing setting has its default, such a
+// file would refuse all keys, replace an operator's rules by the built-in ones and end all stops. A
+// restart accepts any valid file.
 func (c Config) CheckNothingLost(next Config) error {
 	keys, nextKeys := c.configuredKeys(), next.configuredKeys()
 	lost := keys.lostIn(nextKeys)

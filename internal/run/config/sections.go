@@ -390,8 +390,8 @@ func (c *Config) indexKeyOnRing() bool {
 // completePolicies adds the default policy if the file has none. The default policy allows each
 // recipient 1 send in 60 s, 5 sends in an hour and 10 sends in 24 h. If strangers' browsers can
 // request sends from an app, the default policy reserves 1 of the 5 sends and 2 of the 10 sends for
-// other callers. A policy that limits recipients also needs a rule on failed sends. So
-// completePolicies adds failuresRule if such a policy has no rule with the scope failures.
+// other callers. completePolicies also adds failuresRule to each policy that limits recipients and
+// has no rule with the scope failures.
 func (l *loader) completePolicies() {
 	c := l.config
 	if c.Policies == nil {

@@ -214,8 +214,8 @@ func (c *spendCap) Check(p *document.Mapping) {
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
-// checkCountry returns a problem if the parameter country is neither a country's code nor "001".
-// The text NO is the code of Norway here, although YAML 1.1 reads NO as false.
+// checkCountry returns a problem unless country is a country's code or "001". The text NO is the
+// code of Norway here, although YAML 1.1 reads NO as false.
 func checkCountry(country string) string {
 	return problemIf(!recipient.KnownCountry(country), document.Printable(country)+
 		` is not the code of a country, such as DE (ISO 3166-1), nor "001" for satellite and international numbers`)

@@ -34,7 +34,7 @@ const stopTimeout = 5 * time.Second
 
 // Run starts each job in its own goroutine. Each job runs immediately, and then whenever the job is
 // due, until ctx ends. Then Run runs the jobs with AtStop once more, one after another. If tick is
-// 0, Run uses DefaultTick. The parameter observer may be nil.
+// 0, Run uses DefaultTick. observer may be nil.
 func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {
 		tick = DefaultTick
@@ -94,8 +94,8 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 // tick.
 const failureLogInterval = 10 * time.Minute
 
-// InfallibleRun converts the function run to a Job.Run. The Job.Run returns no error, and never
-// reports that there is more work.
+// InfallibleRun converts run to a Job.Run that returns no error and never reports that there is
+// more work.
 func InfallibleRun(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

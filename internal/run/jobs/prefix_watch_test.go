@@ -68,7 +68,7 @@ func TestPrefixWatchUsesTheAppsSettings(t *testing.T) {
 				name = "gym"
 			}
 			set.Apps = map[string]policy.App{"shop": {}, "gym": {}, name: {Watch: c.own}}
-			r.Svc.Change(set) // settings of apps are reloaded
+			r.Svc.Change(set) // as a reload of the settings does
 			r.Pump(0, 30)
 			r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
 			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), c.want)
@@ -91,8 +91,8 @@ func TestPrefixPauseStopsWaitingSends(t *testing.T) {
 	})
 }
 
-// While the database cannot say whether a prefix is paused, no text message is sent. Sends continue
-// after it answers.
+// While the database cannot say whether a prefix is paused, no text message is sent. After it
+// answers, the waiting message is sent.
 func TestNoTextMessagesWithoutPrefixPauses(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "PrefixPaused")

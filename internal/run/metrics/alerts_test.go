@@ -69,7 +69,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	return all
 }
 
-// alertRule is an alert rule of docs/alerts.yaml.
+// alertRule is read from docs/alerts.yaml, and written to a file for promtool.
 type alertRule struct {
 	Alert, Expr         string
 	For                 string `yaml:",omitempty"`

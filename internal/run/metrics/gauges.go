@@ -77,8 +77,8 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 		})
 }
 
-// RegisterLowConversions adds a gauge of 1 for each app where few codes of strangers are entered
-// now. While the database does not answer, the gauge is missing.
+// RegisterLowConversions adds a gauge of 1 for each app with a low conversion now. While the
+// database does not answer, the gauge is missing.
 func (m *Metrics) RegisterLowConversions(read func(context.Context) ([]store.LowConversion, error)) {
 	low := prometheus.NewDesc("sendcode_low_conversion", "1 for an app that sends many codes to strangers of which hardly any is entered, "+
 		"so that they are asked for a human check.", []string{"app"}, nil)
@@ -93,11 +93,11 @@ func (m *Metrics) RegisterLowConversions(read func(context.Context) ([]store.Low
 	}})
 }
 
-// RegisterLiftedBursts adds a gauge for each burst of the last hour of which a recipient had
-// entered a code within 90 days, but for at most 20. In a burst, one mail server refused many
+// RegisterLiftedBursts adds a gauge for each of the largest 20 bursts of the last hour with a
+// recipient who had entered a code within 90 days. In a burst, one mail server refused many
 // recipients with the same words. This may be the server's fault, so the recipients of a burst are
-// not suppressed. The gauge is the number of recipients in the burst. While the database does not
-// answer, the gauge is missing.
+// not suppressed. The gauge is their number. While the database does not answer, the gauge is
+// missing.
 func (m *Metrics) RegisterLiftedBursts(read func(context.Context) ([]store.Burst, error)) {
 	recipients := prometheus.NewDesc("sendcode_suppressions_held", "Recipients of a burst of the last hour, which is not suppressed, "+
 		"one of whom entered a code within 90 days.", []string{"server", "words"}, nil)
@@ -159,7 +159,7 @@ func (m *Metrics) registerHealth(name, help, label string, health func() []deliv
 	}
 }
 
-// collector collects metrics whose number may differ between scrapes.
+// collector has gauges whose series can differ between scrapes, and at most one counter.
 type collector struct {
 	described []*prometheus.Desc
 	counter   *prometheus.Desc // the only counter, all other metrics are gauges; nil: none
