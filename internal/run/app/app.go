@@ -67,7 +67,7 @@ type App struct {
 	ports
 	humanChecks
 
-	closers []func() error // in the order in which the parts were opened; Close calls them in reverse
+	closers []func() error // in the order in which the parts were opened; close calls them in reverse
 }
 
 type stores struct {

@@ -277,9 +277,9 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns the subject of a purpose's mails in a language, for the page: a person
-// can search the mailbox for it. It returns nil if the subject contains the code, which differs in
-// each mail.
+// subjectByLanguage returns a function from a language to the subject of a purpose's mails, which
+// the page shows so that a person can search the mailbox for it. The function is nil if the subject
+// contains the code, which differs in each mail.
 func subjectByLanguage(r *message.MailRenderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.NotifyGlance {
 		return nil

@@ -71,7 +71,8 @@ func (a *App) storeSettingsHash(cfg config.Config) {
 	a.settingsHash.Store(&hash)
 }
 
-// initCountersOfApps creates the counters at 0.
+// initCountersOfApps creates the counters of the apps at 0. It runs again after a reload, which can
+// add apps.
 func (a *App) initCountersOfApps(cfg config.Config) {
 	channels := []recipient.Channel{recipient.Email}
 	if a.carrier != nil {

@@ -67,7 +67,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// Profiles are served on a separate address, which only this machine can reach.
+// Profiles are served only on Config.DebugAddr, and only if the Host header names this machine.
 func TestServeProfiles(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)

@@ -336,7 +336,7 @@ func TestDatabaseClockMeasure(t *testing.T) {
 	servertest.Same(t, "while the database is away", -c.localAhead(), ahead)
 }
 
-// The Redis user that deploy/redis/start.sh makes has the documented rights. It may write and read
+// The rights that deploy/redis/start.sh gives the Redis user are enough to write and read
 // heartbeats.
 func TestTheDocumentedRightsAllowHeartbeats(t *testing.T) {
 	script, err := os.ReadFile("../../../deploy/redis/start.sh")

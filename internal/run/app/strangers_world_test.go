@@ -352,8 +352,8 @@ func (w *world) spend(ask func(w *world, n int) reply) {
 	w.Fatalf("strangers are never refused by %s", w.row.by)
 }
 
-// guess enters up to n wrong codes, for verifications that c begins for an address. It stops at the
-// first refusal, and returns how many codes were compared.
+// guess enters up to n wrong codes, for verifications that c begins for the recipient to. It stops
+// at the first refusal, and returns how many codes were compared.
 func (w *world) guess(c caller, to string, n int) (compared int) {
 	w.Helper()
 	for compared < n {

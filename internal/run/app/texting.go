@@ -82,10 +82,10 @@ func CarrierRoutes(cfg config.Config) (routes []sms.Route) {
 
 const maxLoggedCarrierCodes = 100
 
-// newCarrierCodeLogger returns a function that logs each error code once for each carrier, if it is
-// unknown or shows a mistake of the operator. It logs at most maxLoggedCarrierCodes codes. Only the
-// log has these codes: the message goes to the next carrier, and the send's row has only the last
-// carrier's answer.
+// newCarrierCodeLogger returns a function that logs the error code of each temporary failure once
+// for each carrier, because it can show a mistake of the operator. It logs at most
+// maxLoggedCarrierCodes codes. Only the log has these codes: the message goes to the next carrier,
+// and the send's row has only the last carrier's answer.
 func newCarrierCodeLogger(logger *slog.Logger) func(carrier string, fail *delivery.Error) {
 	var mu sync.Mutex
 	logged := map[string]bool{}

@@ -57,7 +57,7 @@ func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
 // HookSecrets are the secrets of the tests' receivers.
 var HookSecrets = []string{"whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh", "whsec_QW5vdGhlciBzZWNyZXQgb2YgZW5vdWdoIGJ5dGVz"}
 
-// Receiver is an app's back end.
+// Receiver is the server behind an app's webhook. AwaitTold returns what it got.
 type Receiver struct {
 	*httptest.Server
 	Secret string

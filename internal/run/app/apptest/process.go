@@ -62,7 +62,7 @@ type Process struct {
 // serves is the environment variable that makes a test binary run the service or rekey.
 const serves = "SENDCODE_TEST_SERVES"
 
-// watches is a variable that makes such a process watch its configuration file.
+// watches is the environment variable that makes a process of Spawn watch its configuration file.
 const watches = "SENDCODE_TEST_WATCHES"
 
 // eachRun is a variable that `make test` sets to another value each time. Go caches the result of a
@@ -154,7 +154,7 @@ func (p *Process) Kill() {
 }
 
 // Freeze stops the process, as a hypervisor does when it takes the processor away. It returns when
-// all threads of the process stand still. SIGCONT lets the process go on.
+// all threads of the process have stopped. SIGCONT continues the process.
 func (p *Process) Freeze(t *testing.T) {
 	t.Helper()
 	Must(t, p.Cmd.Process.Signal(syscall.SIGSTOP))

@@ -80,9 +80,8 @@ func (s *Stack) RedisClient() *redis.Client {
 	return s.Redis.Client(s.T)
 }
 
-// These are policies of one rule each. The rules of 300 s have no cooldown, and their window is
-// longer than a burst takes on a busy machine. Roomy refuses nothing, so only failures can end a
-// send.
+// These are policies of one rule each. A window of 300 s is longer than a burst takes on a busy
+// machine. Roomy refuses nothing, so only failures can end a send.
 const (
 	SevenAtMost = "    - {name: seven, scope: recipient, limit: 7, window: 300s}\n"
 	Roomy       = "    - {name: wide, scope: recipient, limit: 1000, window: 300s}\n"

@@ -314,7 +314,7 @@ func (s *Stack) AwaitState(id, status string) {
 	s.Await("a send that is "+status, func() bool { return s.Look(id).Send.Status == status })
 }
 
-// Ask asks for a code by mail.
+// Ask requests a code by mail from replica i.
 func (s *Stack) Ask(i int, to string, change ...func(*http.Request)) Answer {
 	s.Helper()
 	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"}`, to), change...)

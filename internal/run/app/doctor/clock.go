@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// maxDrift is the largest difference from this machine's clock that another clock may have without
-// a remark of compareClock. The other clocks are Redis's, which decides when waits end, and the
-// database's, which decides when codes expire.
+// maxDrift is the difference between two clocks above which compareClock prints a remark. Redis's
+// clock decides when waits end, and the database's decides when codes expire.
 const maxDrift = time.Second
 
-// compareClock reads another clock. It prints the difference between that clock and this machine's
-// clock at the middle of the call. If the difference is more than maxDrift, it prints a remark. If
-// the function read fails, compareClock prints nothing, because another check reports the failure.
+// compareClock prints the difference between the clock that read returns and this machine's clock
+// at the middle of the call, as a remark if it is more than maxDrift. If read fails, compareClock
+// prints nothing, because the check of the part reports the failure.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
 	askedAt := d.now()
 	at, err := read(ctx)
 	if err != nil {
-		return // the check of the part reports this
+		return
 	}
 	drift := at.Sub(askedAt.Add(d.now().Sub(askedAt) / 2))
 	side := "ahead of"
