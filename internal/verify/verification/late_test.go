@@ -160,9 +160,10 @@ func TestPostponedMessagesRefuseNoOthers(t *testing.T) {
 	}
 }
 
-// A server accepts fewer mails than there are sends. A message that would go out after half of its
-// code's life is refused at once; for strangers, after a fifth. No send expires, and refused sends
-// count nowhere. Afterwards all sends are admitted again.
+// A server accepts fewer mails than there are sends. If a message is expected to go out after half
+// of its code's life, the send is refused at once. For a stranger's message, a fifth counts instead
+// of half. No send expires, and refused sends count nowhere. Afterwards all sends are admitted
+// again.
 func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		caller      verification.Caller

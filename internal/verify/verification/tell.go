@@ -48,8 +48,9 @@ func (s *readService) carrierHold(ctx context.Context, plan buckets.Plan) (quota
 
 // An answer to a browser doesn't show whether or when other callers requested codes for a
 // recipient. So the state of a rule that doesn't refuse is computed only from the browser's own
-// sends. If other callers' events make a rule refuse, the browser must learn how long to wait. This
-// wait ends at a rounded instant (roundedWait), and later answers show the same instant.
+// sends. If other callers' events make a rule refuse, the browser must learn how long to wait.
+// Under a rule of an hour or longer, this wait ends at a rounded instant (roundedWait), and later
+// answers show the same instant.
 
 const MinRoundedWindow = time.Hour
 

@@ -162,12 +162,13 @@ func (s *swamp) arrived() []time.Duration {
 }
 
 // The mail server accepts only a part of the mails. No accepted code of a known person ends before
-// its mail arrives, and nine of ten of these codes are at most half of their life old. Strangers'
-// mails, which give way to each other, may come later (docs/decisions/0031-messages-give-way.md). A
-// refused request makes no mail and no row, and counts nowhere.
+// its mail arrives, and nine of ten of these codes are then at most half of their life old, plus
+// room. Strangers' mails, which give way to each other, may come later
+// (docs/decisions/0031-messages-give-way.md). A refused request makes no mail and no row, and
+// counts nowhere.
 func TestMailServerTakesFewerUnderLoad(t *testing.T) {
-	// room is the time beyond half of a code's life: for the mails before the first estimate, for
-	// those of a replica that died, and for a busy machine.
+	// room is how much longer than half of its life a code may wait: for the mails before the first
+	// estimate, for those of a replica that died, and for a busy machine.
 	const room = 20 * time.Second
 	for _, f := range forms[1:] {
 		for name, c := range map[string]struct {

@@ -93,9 +93,9 @@ func (f *flood) ask(n, recipient int) {
 }
 
 // Postgres is 150 ms away on a slow link, and several times as many requests come as it can serve.
-// At least as many sends are served as under half of the load that it can serve, and the other
-// requests are refused at once. Only a few connections are opened, no accepted send is lost, and no
-// recipient gets more than the policy allows.
+// At least as many sends are served as under half of the load that it can serve, and most of the
+// other requests are refused at once. At most eight connections are opened, no accepted send is
+// lost, and no recipient gets more than the policy allows.
 func TestSlowPostgresUnderOverload(t *testing.T) {
 	s := apptest.OnOwnPostgres(t).Policy(apptest.LongRules)
 	link := s.Through("SENDCODE_DATABASE_URL")
