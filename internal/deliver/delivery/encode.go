@@ -280,8 +280,8 @@ func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 	return append(append(append(out, "\r\n--"...), boundary[:]...), "--\r\n"...)
 }
 
-// boundaryOf derives the boundary between the parts from the Message-ID, so that each attempt to
-// deliver a mail has the same bytes. The Message-ID contains the random ID of the send, so no text
+// boundaryOf derives the boundary between the parts from the Message-ID, so that a mail that is
+// encoded again has the same bytes. The Message-ID contains the random ID of the send, so no text
 // of a mail contains the boundary.
 func boundaryOf(id string) (boundary [48]byte) {
 	const label = "boundary of "

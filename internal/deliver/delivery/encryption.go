@@ -14,7 +14,7 @@ import (
 
 // Encryption describes how a connection to a mail server is encrypted.
 type Encryption struct {
-	Version  string    // "TLS 1.3"; empty in the clear
+	Version  string    // such as "TLS 1.3"; empty in the clear
 	Offered  bool      // the connection is in the clear, although the server offers STARTTLS
 	Implicit bool      // TLS from the first byte, not by STARTTLS
 	Issuer   string    // of the server's certificate

@@ -16,8 +16,8 @@ const (
 	// Temporary: certainly not accepted, but another try may succeed.
 	Temporary ErrorClass = "temporary"
 	// Unknown: the whole mail, or a part of an HTTP request, was sent, and no clear answer came.
-	// The message may have been accepted (RFC 1047). So the service must not by itself send it
-	// again, refund it or report it as failed.
+	// The message may have been accepted (RFC 1047). So without an idempotency key, the service
+	// must not by itself send it again. It must not refund it or report it as failed.
 	Unknown ErrorClass = "unknown"
 )
 

@@ -38,7 +38,7 @@ func deliver(t *testing.T, ctx context.Context, s *mailapi.Client, n int) (strin
 	return reply, fail
 }
 
-// inBubble runs a test on a virtual clock.
+// inBubble runs a test on a virtual clock, with a provider.
 func inBubble(t *testing.T, test func(t *testing.T, s *mailapitest.Server)) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := mailapitest.New(t)

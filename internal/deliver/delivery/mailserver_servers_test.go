@@ -261,7 +261,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 		post(t, servers, 201, 1)
 		servertest.Same(t, "mails that went to the first server before its time", len(first.Messages()), 0)
 		time.Sleep(time.Second)
-		post(t, servers, 202, 1) // mails that choose a server before the first one has ended still go to the second
+		post(t, servers, 202, 1) // alone, because mails sent before its outcome still go to the second server
 		post(t, servers, 203, 99)
 		if len(first.Messages()) < 50 || !servers.Health()[0].Up {
 			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
@@ -365,8 +365,10 @@ func TestSlowOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// A server's own faults count against it, but not failures that a message, its recipient or this
-// service causes. The replies of Microsoft in docs/mail-servers.md count against a server, too.
+// BreakerResult returns the failure itself if other messages would fail, too, but not if only the
+// pace was too high. It returns nil if the server refuses the sender, the message or the recipient,
+// and ErrHealthUnknown if the failure says nothing about the server. The replies of Microsoft in
+// docs/mail-servers.md are failures of the first kind.
 func TestErrorBreakerResult(t *testing.T) {
 	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
 	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}

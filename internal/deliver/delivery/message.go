@@ -19,8 +19,8 @@ import (
 // a bounce. The domain is reserved (RFC 6761 section 6.2), so its addresses are nobody's.
 const SimulatorDomain = "simulator.test"
 
-// Mail is one mail, completely rendered before a connection is opened. It has the same bytes in
-// every try.
+// Mail is one mail. A MailEncoder renders it before a connection is opened, and every mail server
+// that is tried gets the same rendered mail.
 type Mail struct {
 	// MessageID is "<send id>.<HMAC>@<sending domain>", without angle brackets around it.
 	MessageID string
@@ -90,8 +90,8 @@ func (m Mail) WithTexts() (filled Mail, err error) {
 // Result says which mail server or carrier accepted a message, and how. With an error, Provider is
 // the server or carrier that was tried last, and the other fields but Took may be empty.
 type Result struct {
-	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
-	// none was tried.
+	// Provider is the host of the mail server, or host:port if another server has the same host, or
+	// the configured name of the carrier; empty if none was tried.
 	Provider string
 	// CarrierID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
 	CarrierID string

@@ -150,7 +150,8 @@ func (p PrivateData) mayHoldCode(lower string) bool {
 	})
 }
 
-// isPublicHostName looks for a name under a public suffix, such as zen.spamhaus.org.
+// isPublicHostName reports whether a token is a host under a public suffix, such as
+// zen.spamhaus.org.
 func isPublicHostName(token string) bool {
 	if !strings.Contains(token, ".") || strings.ContainsFunc(token, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
