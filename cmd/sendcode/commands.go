@@ -275,11 +275,11 @@ func (b bounceCommand) Run(ctx context.Context, p program) error {
 	return commands.PostBounce(ctx, b.BounceTarget, p.loadConfig, os.Stdin, p.err)
 }
 
-// adminCommand is for an administrator with a shell who cannot log in to the console or has no
-// account yet.
+// adminCommand works without a login, for an administrator with a shell who can't log in to the
+// console or has no account yet.
 type adminCommand struct{ commands.AdminCommand }
 
-// Run prints a new password only this once.
+// Run prints a new password, which can't be shown again.
 func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	return commands.ChangeAccount(ctx, cfg, a.AdminCommand, p.out)
 }

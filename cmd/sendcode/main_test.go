@@ -26,7 +26,7 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// role is an environment variable that makes this test binary run as sendcode.
+// role names the environment variable that makes this test binary run as sendcode.
 const role = "SENDCODE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process prepares a process of this program, in a directory of its own. The process gets no
-// variable of this environment that is a setting.
+// process prepares a process of this program, in a directory of its own. It inherits no SENDCODE_
+// variable from this process.
 func process(t *testing.T, environ ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -168,7 +168,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("the line is not of the key: %+v", k)
 		}
 	}
-	// The printed line says that the back end knows its people. A public key can't say that.
+	// With --trust=known, the printed line has trust: known. A public key can't have it.
 	if _, said, code := sendcode(t, nil, "key", "--trust=known"); code != 0 || !strings.Contains(said, ", kind: secret, trust: known, sha256: ") {
 		t.Errorf("code %d, %q", code, said)
 	}

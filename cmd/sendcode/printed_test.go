@@ -169,7 +169,7 @@ func TestBannerCanBePasted(t *testing.T) {
 		for !strings.Contains(banner, "</send-code>") {
 			line, err := out.ReadString('\n')
 			if banner += line; err != nil {
-				if strings.Contains(log.String(), "cannot assign requested address") { // without IPv6
+				if strings.Contains(log.String(), "cannot assign requested address") { // the machine has no IPv6
 					break
 				}
 				t.Fatalf("%s%s", banner, log.String())

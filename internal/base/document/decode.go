@@ -85,7 +85,7 @@ func (m *Mapping) AddMistake(key, format string, args ...any) {
 // given.
 func (m *Mapping) LocationOf(key string) string { return m.location(m.nodeAtOrSelf(key)) }
 
-// Field is a field of a struct that has a key in the file.
+// Field is a struct's field with a key in the file.
 type Field struct {
 	Name  string
 	Tag   reflect.StructTag
@@ -177,7 +177,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 	return p
 }
 
-// decodeValue returns the decoded mappings in the node.
+// decodeValue decodes a node into v. It returns the mappings in the node, for Mapping.Children.
 func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
@@ -230,8 +230,8 @@ func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag 
 	return places
 }
 
-// checkUnique returns a problem if an element of the list equals one. The tag unique says whether
-// whole elements are compared, or only the values of a key.
+// checkUnique returns a problem if the list already has an element that equals one. The tag unique
+// says whether whole elements are compared, or only the values of a key.
 func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {

@@ -130,7 +130,7 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 // IsNull reports whether a node has no value, as in "key:".
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// FindEntry returns a key of a mapping and its value, or nil for both.
+// FindEntry returns a key of a mapping and its value, or nil for both if the mapping lacks the key.
 func FindEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {

@@ -18,7 +18,7 @@ type Errors struct {
 	Mistakes []Mistake
 }
 
-// Error writes each mistake on a line.
+// Error writes each mistake on a line of its own.
 func (e *Errors) Error() string {
 	var b strings.Builder
 	if len(e.Mistakes) == 1 {
@@ -36,7 +36,7 @@ func (e *Errors) Add(where, format string, args ...any) {
 	e.Mistakes = append(e.Mistakes, Mistake{where, fmt.Sprintf(format, args...)})
 }
 
-// OrNil returns nil if there is no mistake.
+// OrNil returns e as an error, or nil if there is no mistake.
 func (e *Errors) OrNil() error {
 	if len(e.Mistakes) == 0 {
 		return nil

@@ -24,7 +24,7 @@ const (
 	minLength       = 16
 	maxLength       = 64
 	maxLoggedLength = 128 // bytes of an X-Request-Id that is logged, but does not become the request's ID
-	minPhoneDigits  = 7   // of an international phone number
+	minPhoneDigits  = 7   // the fewest digits of an international phone number
 )
 
 // requestContext carries the attributes of a request's log lines. It implements context.Context

@@ -19,7 +19,7 @@ func unknownFields(tree *parse.Tree) []error {
 		case *parse.VariableNode:
 			names = n.Ident[1:]
 		case *parse.ChainNode:
-			names = append([]string{""}, n.Field...) // a field of an expression's result; no field of templateData has fields
+			names = append([]string{""}, n.Field...) // always unknown, because no field of templateData has fields
 		}
 		if len(names) == 0 || len(names) == 1 && isField(names[0]) {
 			return

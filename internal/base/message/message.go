@@ -209,8 +209,8 @@ func renderPart(i int, t template, v templateData) (string, error) {
 	return strings.TrimSpace(out.String()) + "\n", nil
 }
 
-// showsDetails reports whether a rendered part shows the details, as unlinked writes them. The
-// proof states that the message had them.
+// showsDetails reports whether a rendered part shows the details, as unlinked writes them. A
+// message must show them, because the proof states that it did.
 func showsDetails(part int, out, details string) bool {
 	if details == "" {
 		return true

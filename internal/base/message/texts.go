@@ -11,7 +11,7 @@ import (
 
 // TextLimits are limits and options of text messages.
 type TextLimits struct {
-	// Measure counts the segments that a text takes on the air.
+	// Measure counts the segments in which a carrier sends a text.
 	Measure func(text string) int
 	// Segments is how many segments one text may take.
 	Segments int

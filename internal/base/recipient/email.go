@@ -15,7 +15,7 @@ import (
 const (
 	maxAddressLength   = 254
 	maxLocalPartLength = 64
-	maxInputLength     = 1024 // before the domain is normalized; its A-labels may be shorter than its Unicode form
+	maxInputLength     = 1024 // before the domain is normalized: its A-labels can be shorter than what was typed
 )
 
 func parseEmail(raw string) (recipientData, error) {

@@ -21,13 +21,13 @@ func TestParseEmail(t *testing.T) {
 		{"\u202aana@example.com\u202c", "ana@example.com", "a•••@example.com"},
 		{"MAILTO:ana@example.com", "ana@example.com", "a•••@example.com"},
 		{`"Ana, Maria" < ana@example.com >`, "ana@example.com", "a•••@example.com"},
-		{`"ana..b."@example.com`, `"ana..b."@example.com`, "a•••@example.com"}, // the mailbox has these dots
+		{`"ana..b."@example.com`, `"ana..b."@example.com`, "a•••@example.com"}, // only quotes allow these dots
 		{`"ana"@example.com`, "ana@example.com", "a•••@example.com"},
 		{"<jean-luc@example.com>", "jean-luc@example.com", "j•••@example.com"},
 		{"Ana.Maria@Example.COM", "Ana.Maria@example.com", "A•••@example.com"}, // case is kept in the local part
 		{"-a!#$%&'*+-/=?^_`{|}~9@163.com", "-a!#$%&'*+-/=?^_`{|}~9@163.com", "-•••@163.com"},
 		{longest, longest, "l•••" + longest[64:]},
-		{"ana@r3---sn-a.example", "ana@r3---sn-a.example", "a•••@r3---sn-a.example"}, // the hyphens are placed as in Punycode
+		{"ana@r3---sn-a.example", "ana@r3---sn-a.example", "a•••@r3---sn-a.example"}, // has hyphens where A-labels have them
 		// These have domains in other scripts.
 		{"ana@BÜCHER.Example", "ana@xn--bcher-kva.example", "a•••@bücher.example"},
 		{"ana@XN--BCHER-KVA.example", "ana@xn--bcher-kva.example", "a•••@bücher.example"},

@@ -65,6 +65,5 @@ var (
 	errNumberNotAllowed = newInvalidError("number_not_allowed", "Premium-rate and shared-cost numbers are not accepted.")
 )
 
-// Reasons returns all codes of this package, sorted, for pages to check that they have a text for
-// each.
+// Reasons returns all reasons of this package, sorted, for tests that pages have a text for each.
 func Reasons() []string { return slices.Sorted(slices.Values(reasons)) }

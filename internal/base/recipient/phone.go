@@ -125,8 +125,8 @@ func parseInternational(digits string) (*phonenumbers.PhoneNumber, error) {
 // of other countries. Sources: Ofcom, "Telephone numbers for use in TV and radio drama programmes";
 // ARCEP, national numbering plan (decision 2018-0881), section 2.5.12.
 var fictionPrefixes = []struct {
-	prefix  string // of numbers in E.164
-	digits  int    // of those numbers
+	prefix  string // in E.164
+	digits  int    // of each number, with the country code
 	country string
 }{
 	{"+447700900", 12, "GB"},

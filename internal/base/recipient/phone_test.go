@@ -64,11 +64,11 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"empty":           {""},
 		"no_country_code": {"4915123456789", "004915123456789", "0151 23456789"},
 		"too_short":       {"+1 202 555"},
-		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // its numbering plan would allow the first one
+		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // Germany's numbering plan would allow the first one
 		"invalid_number": {
 			"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 901123", "+44 7700 90012", "+33 6 39 97 01 23",
 			"+52 123 456 7890",
-		}, // this 1 is not the one that mobile numbers had until 2019
+		}, // the 1 after +52 is not the one that mobile numbers had until 2019
 		// These are premium-rate and shared-cost numbers. Some of them belong to no country.
 		"number_not_allowed": {
 			"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789",

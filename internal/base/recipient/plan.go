@@ -83,7 +83,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	return all
 }
 
-// formatKey names the numbers to which a format applies.
+// formatKey identifies a format by the numbers to which it applies.
 func formatKey(f *phonenumbers.NumberFormat) string {
 	return f.GetPattern() + " " + strings.Join(f.GetLeadingDigitsPattern(), " ")
 }
@@ -95,8 +95,8 @@ var (
 	templatePattern       = regexp.MustCompile(`^[# ()./-]+$`)
 )
 
-// templateOf writes the longest number that matches the pattern in the format, with # for each
-// digit. It returns "" if no such number can be typed.
+// templateOf formats the longest number that matches the pattern, with # for each digit. It returns
+// "" if no number matches, or if the result has other characters than templatePattern allows.
 func templateOf(pattern, format string) string {
 	fits, err := regexp.Compile("^(?:" + characterClassPattern.ReplaceAllString(pattern, `\d`) + ")")
 	if err != nil {

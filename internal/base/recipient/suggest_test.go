@@ -29,8 +29,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// For these domains and texts there is no suggestion. Many are real domains near a well-known one:
-// if they were doubted, people's mail would go to strangers.
+// For these domains and texts there is no suggestion. Many are real domains near a well-known one.
+// A suggestion could send their users' mail to strangers.
 func TestSuggestLeavesRealDomainsAlone(t *testing.T) {
 	real := []string{
 		"mail.com", "email.com", "ymail.com", "googlemail.com", "hotmail.de", "hotmail.ca", "hotmail.cl", "hotmail.it",
