@@ -78,7 +78,7 @@ func TestDeriveVectors(t *testing.T) {
 	}
 }
 
-// Every decimal digit of Unicode has the value of its place in its run of ten.
+// The value of each decimal digit of Unicode is its position among the ten digits of its script.
 func TestDigitValue(t *testing.T) {
 	want := 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {

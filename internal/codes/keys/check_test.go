@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// indexCheckVector is HMAC-SHA256 of "sendcode key check v1\x00" under 32 bytes 01, computed by
-// another program.
+// indexCheckVector is HMAC-SHA256 of "sendcode key check v1\x00" with a key of 32 bytes 0x01,
+// computed by another program.
 const indexCheckVector = "fe1b53a9da4ef9b54fd448be7717c18a53e1acf86e4de7a57045e6d0fffe9f9e"
 
 func vault(t *testing.T, index byte, entries string) Vault {

@@ -57,8 +57,8 @@ func TestRulesFor(t *testing.T) {
 	}
 }
 
-// Each class of callers has its own limit in the one bucket of each rule. Only rules on recipients
-// treat a known browser as known.
+// A rule has a limit for each class of callers, although it counts all classes together. Only rules
+// on recipients treat a known browser as known.
 func TestStrangersLeaveEachReserve(t *testing.T) {
 	set := policy.Set{
 		Breaker: quota.Rule{Name: "breaker", Scope: policy.BreakerScope, Limit: 10}, BreakerReserve: 3,

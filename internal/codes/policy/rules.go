@@ -50,8 +50,7 @@ const BreakerScope quota.Scope = "everything"
 
 const BreakerName = "breaker"
 
-// CarrierName is the name of the rule in an answer if the carrier would refuse the recipient for
-// some time.
+// CarrierName is the rule's name in the answer to a send that a carrier's hold refuses.
 const CarrierName = "carrier"
 
 // LockoutName is the name of the rule under which a refusal after too many wrong codes is recorded.
@@ -164,7 +163,7 @@ func (s Set) reserve(p Purpose, from Request, r quota.Rule) int {
 // request may use in scopes that count the sends of many recipients.
 type Pass int
 
-// Sends with and without a pass have one count. A request is refused if that count has reached the
+// Sends with and without a pass have one count. A request is admitted while that count is below the
 // limit for its pass.
 const (
 	NoPass   Pass = iota // half of the places, rounded up
