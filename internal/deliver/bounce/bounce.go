@@ -335,7 +335,7 @@ var delayWords = regexp.MustCompile(`(?i)delayed|not yet been delivered|will be 
 // neither.
 func (r *reader) readText(h textproto.Header) {
 	text, returned, complete := strings.Cut(r.text, "\n--")
-	if !complete && r.parts == 1 { // the text may include the returned mail, and the code in that is no reason
+	if !complete && r.parts == 1 { // the text may include the returned mail, whose code must not get into Words
 		return
 	}
 	if plain := withoutBlanks(text); strings.HasPrefix(plain, qmailOpening) {

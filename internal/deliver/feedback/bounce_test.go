@@ -40,8 +40,8 @@ func report(head, text, status, original string) string {
 		"\n--b/1\nContent-Type: message/delivery-status\n\n" + status + "\n--b/1\n" + original + "\n--b/1--\n"
 }
 
-// writers has functions that write a report as different servers do. words is the text of the other
-// server's reply.
+// writers has functions that write a report as different servers do. words is the reply of the
+// server that refused the mail.
 var writers = map[string]func(action, status, words string) string{
 	"Postfix": func(action, status, words string) string {
 		return report("", "Content-Description: Notification\nContent-Type: text/plain; charset=us-ascii\n\nI'm sorry: <{to}>: "+words+"\n",
@@ -235,7 +235,7 @@ func bounceMails() map[string]bounceCase {
 	return all
 }
 
-// letter fills in a mail for a send.
+// letter replaces the placeholders in a mail by the values of m. other is the HMAC of another send.
 func letter(mail string, m delivery.Mail, other string) string {
 	send, _, _ := strings.Cut(m.MessageID, ".")
 	code := vtest.CodeIn(m)

@@ -27,7 +27,7 @@ type IngestResult string
 
 // These are the results that are not in kindByMeaning.
 const (
-	Unrecorded     IngestResult = "ignored"         // the event's type is known, but nothing is recorded for it
+	Unrecorded     IngestResult = "ignored"         // the type needs no record, the mail is no bounce, or its code was entered
 	Unmapped       IngestResult = "unmapped"        // the type is not configured; the event is recorded if its send is known
 	Repeated       IngestResult = "repeated"        // for this message, an event of this kind was recorded before
 	UnknownMessage IngestResult = "unknown_message" // the message is not in the database, or not any more

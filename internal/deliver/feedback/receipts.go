@@ -73,7 +73,7 @@ func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.
 	switch {
 	case errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil:
 		return false, nil
-	case err == nil && !delivered && story.Send.Status == store.Sending: // its provider, if any, refused an earlier attempt
+	case err == nil && !delivered && story.Send.Status == store.Sending: // story.Send.Provider, if set, refused an earlier attempt
 		return false, fault.Unavailable
 	case err == nil && !delivered && story.Send.Provider != "" && story.Send.Provider != carrier:
 		r.stopAwaitingReceipt(ctx, carrier, send)

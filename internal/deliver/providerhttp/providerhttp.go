@@ -117,7 +117,7 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return &trackedConn{Conn: conn}, nil
 }
 
-// trackedConn is a connection that notifies its request of each write.
+// trackedConn asks the writeTracker of the current request before each write.
 type trackedConn struct {
 	net.Conn
 	carried atomic.Pointer[writeTracker] // nil before the first request, while TLS writes

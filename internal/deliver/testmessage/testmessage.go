@@ -29,22 +29,22 @@ const (
 // Timeout bounds the sending of one test message.
 const Timeout = time.Minute
 
-// MailRenderer renders mails. Implementation: message.MailRenderer.
+// MailRenderer is implemented by *message.MailRenderer.
 type MailRenderer interface {
 	Render(message.RenderRequest) (message.MailTexts, error)
 }
 
-// TextRenderer renders text messages. Implementation: message.TextRenderer.
+// TextRenderer is implemented by *message.TextRenderer.
 type TextRenderer interface {
 	Render(message.RenderRequest) (message.RenderedText, error)
 }
 
-// MailSender sends mails. Implementation: mailserver.Servers.
+// MailSender is implemented by mailserver.Servers.
 type MailSender interface {
 	Send(ctx context.Context, m delivery.Mail) (delivery.Result, error)
 }
 
-// Carrier sends text messages. Implementation: *sms.Carriers.
+// Carrier is implemented by *sms.Carriers.
 type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
@@ -60,7 +60,7 @@ type Sender struct {
 	Now      func() time.Time
 }
 
-// Request says what to send.
+// Request says to whom a test message goes, and for which app.
 type Request struct {
 	App    string
 	Its    policy.App

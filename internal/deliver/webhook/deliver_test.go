@@ -169,8 +169,8 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// A stop waits a while for the attempts under way. If it breaks off an attempt, another replica
-// tries the event again at once.
+// A stop waits at most maxStopWait for the attempts under way. If it cancels an attempt, another
+// replica tries the event again at once.
 func TestDelivererHandsBackAtItsStop(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.answers("shop", after(func() { time.Sleep(2 * time.Second) }))
