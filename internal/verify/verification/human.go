@@ -40,7 +40,7 @@ const humanCheckLabel = "human check"
 // Budget is implemented by *outbox.Budget.
 type Budget interface {
 	// StrangersHoldHalf reports whether, under one of the caps that apply to a text message, half
-	// of the strangers' share is spent, by any callers.
+	// of the strangers' share is spent, by strangers or by others.
 	StrangersHoldHalf(ctx context.Context, app, country string) bool
 }
 

@@ -45,7 +45,7 @@ func asComposed(t *testing.T) *apptest.Stack {
 	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", template, "--file",
 		filepath.Join(deploy, "postgres", "roles.sql"))
 	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD_FILE="+inFile(t, "owner1"), "DATABASE_APP_PASSWORD_FILE="+inFile(t, "app1"))
-	if out, err := cmd.CombinedOutput(); err != nil { // the image of Postgres runs this script at the first start, too
+	if out, err := cmd.CombinedOutput(); err != nil { // the image of Postgres runs roles.sql at the first start, too
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s.Env["SENDCODE_REDIS_URL"] = redisByScript(s, "redis1")
