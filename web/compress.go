@@ -19,7 +19,7 @@ import (
 //
 // If an attacker chose text on a page, the length of the compressed page could reveal a secret on
 // the same page (BREACH). But pages have no CSRF token, because the server compares origins. Also,
-// browsers send no cookies when another site requests a page.
+// browsers send no session cookie (SameSite=Strict) when another site requests a page.
 func WritePage(c echo.Context, status int, render func(io.Writer) error) error {
 	return ComposePage(c, func(w io.Writer) (int, error) { return status, render(w) })
 }

@@ -115,7 +115,7 @@ func WidgetPhonePreloads(lang string) (urls []string) {
 	return urls
 }
 
-// RegisterWidget adds the widget to a server.
+// RegisterWidget adds the routes of the widget, its modules and the client module.
 func RegisterWidget(e *echo.Echo) {
 	e.GET("/widget.js", serveWidget)
 	// The client module fetches /widget.js to test whether the service can be reached. If a tool in

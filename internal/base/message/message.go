@@ -28,8 +28,8 @@ const (
 	// NotifyPrivate keeps the code out of the subject and out of the first 120 characters of the
 	// plain text. The first 256 characters of the HTML's text do not contain the code either. Words
 	// that the HTML hides are among them, since inboxes begin their previews with these. A wide
-	// character, such as a Chinese character, counts as two.
-	// NotifyPrivate is the default.
+	// character, such as a Chinese character, counts as two. An empty NotifyMode means
+	// NotifyPrivate.
 	NotifyPrivate NotifyMode = "private"
 	// NotifyGlance puts the code into the subject and the beginning of the mail. Notifications and
 	// logs of mail servers then show the code.
@@ -110,7 +110,7 @@ func (r *MailRenderer) PreferredLocale(app, list string) string {
 }
 
 // Render renders a mail. The error names the invalid field of the request or the failed template.
-// It never contains the code, and quotes of the request's texts no more than CheckName does.
+// It never contains the code. It quotes the request's texts no further than CheckName does.
 func (r *MailRenderer) Render(req RenderRequest) (MailTexts, error) {
 	if err := checkRenderRequest(req); err != nil {
 		return MailTexts{}, err

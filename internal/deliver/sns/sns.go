@@ -35,7 +35,7 @@ const (
 	UnsubscribeConfirmation  messageKind = "UnsubscribeConfirmation"
 )
 
-// Message is a verified message.
+// Message is a message that Topic.Verify has accepted.
 type Message struct {
 	Kind  messageKind
 	Text  string // of a Notification, the published text; of any other message, a sentence by SNS
