@@ -67,7 +67,7 @@ func TestTheWidgetsStylesFollowHas(t *testing.T) {
 }
 
 // Any site may load the widget. A browser revalidates it at each use. TestAFileInEveryEncoding
-// tests the short answer to a browser that has the file.
+// tests the status 304 for a browser that has the file.
 func TestTheWidgetIsForEverySite(t *testing.T) {
 	for _, path := range []string{"/widget.js", "/client.js", "/widget.d.ts", "/client.d.ts"} {
 		w := askWidget(path, "Origin", "https://shop.example")

@@ -279,7 +279,7 @@ func (b bounceCommand) Run(ctx context.Context, p program) error {
 // console or has no account yet.
 type adminCommand struct{ commands.AdminCommand }
 
-// Run prints a new password, which can't be shown again.
+// If Run makes a password, it prints the password, which can't be shown again.
 func (a adminCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	return commands.ChangeAccount(ctx, cfg, a.AdminCommand, p.out)
 }

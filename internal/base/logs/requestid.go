@@ -36,7 +36,7 @@ type requestContext struct {
 
 	mu    sync.Mutex
 	notes []slog.Attr
-	room  [3]slog.Attr // the array of the first three notes, so that the attributes app, key and send need no allocation
+	room  [3]slog.Attr // the array behind notes for up to three of them, so that app, key and send need no allocation
 }
 
 type contextKey struct{}

@@ -34,9 +34,9 @@ type Palette struct {
 }
 
 // scheme has the colours of a light or dark scheme, as in web/static/tokens.css and
-// templates/mail/layout.html. Backgrounds have the colours paper and card. Text on a surface in the
-// accent colour has the colour on. An accent is mixed with towards until it is legible, and has at
-// least this lightness in OKLab.
+// templates/mail/layout.html. `paper` and `card` are the colours of backgrounds, and `on` is the
+// colour of text on the accent. An accent is mixed with `towards` until it is legible. Its
+// lightness in OKLab is at least `lightness`.
 type scheme struct {
 	paper, card, on, towards colour
 	lightness                float64

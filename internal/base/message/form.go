@@ -13,8 +13,8 @@ type unfilledMail struct {
 	renderer *MailRenderer
 	key      templateSetKey
 	glance   bool
-	site     string // of the origin line; empty: the mail has none
-	data     Data   // without these values
+	site     string // for the origin line; empty: the mail has no such line
+	data     Data   // without the values that Texts fills in
 	digits   int    // characters of the code
 	support  int    // characters of the support reference
 }

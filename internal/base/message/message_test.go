@@ -257,7 +257,7 @@ func TestLifeInWords(t *testing.T) {
 			t.Fatalf("%s: its plural forms of minutes and hours are missing in this test", locale)
 		}
 		for minutes := 1; minutes <= 24*60; minutes++ {
-			if minutes > 130 && minutes%60 > 1 { // the mail shows whole hours
+			if minutes > 130 && minutes%60 > 1 { // from two hours on, the mail shows whole hours
 				continue
 			}
 			n, unit := minutes, units[locale][0]

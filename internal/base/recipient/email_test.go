@@ -28,7 +28,7 @@ func TestParseEmail(t *testing.T) {
 		{"-a!#$%&'*+-/=?^_`{|}~9@163.com", "-a!#$%&'*+-/=?^_`{|}~9@163.com", "-•••@163.com"},
 		{longest, longest, "l•••" + longest[64:]},
 		{"ana@r3---sn-a.example", "ana@r3---sn-a.example", "a•••@r3---sn-a.example"}, // has hyphens where A-labels have them
-		// These have domains in other scripts.
+		// These have domains beyond ASCII.
 		{"ana@BÜCHER.Example", "ana@xn--bcher-kva.example", "a•••@bücher.example"},
 		{"ana@XN--BCHER-KVA.example", "ana@xn--bcher-kva.example", "a•••@bücher.example"},
 		{"ana@straße.example", "ana@xn--strae-oqa.example", "a•••@straße.example"},

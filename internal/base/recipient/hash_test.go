@@ -62,7 +62,7 @@ func TestFoldingOfSpellings(t *testing.T) {
 		{"ana+a.b+c@gmail.com", "ana@gmail.com", counted},
 		{"+54 9 11 6677-3399", "+54 11 6677-3399", counted}, // both numbers reach one handset
 		{"+52 1 55 1234 5678", "+52 55 1234 5678", address},
-		{"+a.na@gmail.com", "+ana@gmail.com", counted}, // a tag without a name is no tag
+		{"+a.na@gmail.com", "+ana@gmail.com", counted}, // with nothing before the plus, there is no tag
 		{"an.a+shop@tags.example", "an.a@tags.example", counted},
 		{"an.a+sh.op@dots.example", "ana+shop@dots.example", counted},
 
@@ -233,8 +233,8 @@ func TestRecipientNeverLeaks(t *testing.T) {
 	}
 }
 
-// A recipient always has the same tag, in any letter case, and another recipient has another tag
-// here. The zero Hash has no tag.
+// A recipient has the same tag in any letter case. ben@example.com and bea@example.com have
+// different tags. The zero Hash has none.
 func TestTag(t *testing.T) {
 	tag := func(address string) string { return mustParse(t, Email, address).Hash(testKey).Tag() }
 	one := tag("ben@example.com")

@@ -61,7 +61,7 @@ func isPlausibleTypo(typed, known string, d int) bool {
 	_, registered := publicsuffix.PublicSuffix(typed)
 	switch {
 	case !dotted:
-		return d == 1 // "gmailcom"
+		return d == 1 // as in "gmailcom"
 	case len(knownName) <= shortNameLength:
 		return name == knownName && !registered
 	case name == knownName && registered:

@@ -51,7 +51,7 @@ var placeholder = regexp.MustCompile(`\{\w*\}`)
 // same placeholders.
 func agree(a, b Words) error {
 	for section, texts := range b.sections {
-		first, wanted := a.sections[section], map[string]string{} // by key: the text whose placeholders count
+		first, wanted := a.sections[section], map[string]string{} // wanted has, by key, the text whose placeholders b must have
 		for key, text := range first {
 			name, ok := strings.CutSuffix(key, ".one")
 			if !ok {

@@ -133,8 +133,8 @@ func between(text, first, last string) string {
 	return inner
 }
 
-// encoded returns the body of a part, which begins with the empty line after the part's header, in
-// base64.
+// encoded returns the body of a part in base64, after a header field that says so. body begins with
+// the empty line after the part's header.
 func encoded(body string) string {
 	return "Content-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString([]byte(strings.TrimPrefix(body, "\n"))) + "\n"
 }
