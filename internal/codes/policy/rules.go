@@ -224,7 +224,7 @@ var BackoffRule = quota.Rule{Name: BackoffName, Scope: BackoffScope, Recorded: t
 type FailedCheckRules struct {
 	Network     quota.Rule // scope IP
 	WideNetwork quota.Rule // scope Network
-	App         quota.Rule // scope App; refuses no check
+	App         quota.Rule // scope App; refuses no check, but makes new codes longer
 }
 
 func CountedInDatabase(r quota.Rule) bool {

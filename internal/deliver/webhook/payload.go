@@ -19,11 +19,11 @@ type eventPayload struct {
 
 type eventData struct {
 	VerificationID string  `json:"verification_id"`
-	SendID         *string `json:"send_id"` // null if the event is about the verification
+	SendID         *string `json:"send_id"` // null if the event is not about a send
 	App            string  `json:"app"`
 	Channel        string  `json:"channel"`
 	Purpose        string  `json:"purpose"`
-	To             string  `json:"to"` // masked
+	To             string  `json:"to"` // masked; empty if the event is about the app
 	Status         string  `json:"status"`
 	Reason         *string `json:"reason"`
 	Reference      *string `json:"reference"`

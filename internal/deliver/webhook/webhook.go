@@ -1,6 +1,6 @@
-// Package webhook delivers events about sends and verifications to apps. The database writes an
-// event in the same transaction as the change that the event describes. This package reads the
-// event from the database, signs it by Standard Webhooks 1.0.0
+// Package webhook delivers events to apps: about sends, verifications and low conversion. The
+// database writes an event in the same transaction as the change that the event describes. This
+// package reads the event from the database, signs it by Standard Webhooks 1.0.0
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md), and
 // posts it to the app's address.
 //
