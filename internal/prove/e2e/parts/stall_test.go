@@ -19,12 +19,17 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// admission is an admitted request. It was counted between asked and answered.
+// admission is an admitted request. It was counted between asked and answered, which are instants of
+// the wall clock, because the limiters count by it. Each correction of the wall clock moves it
+// against the monotonic clock.
 type admission struct {
 	asked, answered time.Time
 	replica         int
 	local           bool // decided without Redis
 }
+
+// wallClock returns the time without the monotonic clock's reading.
+func wallClock() time.Time { return time.Now().Round(0) }
 
 // stalled has the limits and the policy for a Redis that stalls. During a run, one window ends many
 // times, and the others never do.
@@ -47,7 +52,7 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 			var mu sync.Mutex
 			admitted, degraded := map[string][]admission{}, 0
 			ask := func(replica int, path, body string, buckets ...string) {
-				asked := time.Now()
+				asked := wallClock()
 				a, err := s.At(s.Replicas[replica].Base, http.MethodPost, path, body)
 				mu.Lock()
 				defer mu.Unlock()
@@ -58,7 +63,7 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 				switch {
 				case err == nil && (a.StatusCode == http.StatusOK || a.StatusCode == http.StatusAccepted):
 					for _, bucket := range buckets {
-						admitted[bucket] = append(admitted[bucket], admission{asked, time.Now(), replica, local})
+						admitted[bucket] = append(admitted[bucket], admission{asked, wallClock(), replica, local})
 					}
 				case err != nil || a.StatusCode != http.StatusTooManyRequests || a.RetryAfter < 1:
 					t.Errorf("%s: %d %s %v", path, a.StatusCode, a.Raw, err)
