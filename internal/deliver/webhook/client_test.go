@@ -286,6 +286,16 @@ func TestPostSample(t *testing.T) {
 		servertest.Same(t, "status of "+e.Name, got.Data.Status, e.Status)
 		servertest.Same(t, "app of "+e.Name, got.Data.App, "shop")
 		servertest.Same(t, "test of "+e.Name, got.Data.Test, true)
+		if e.Name == store.ConversionLow || e.Name == store.ConversionRecovered { // about the app, not about a code
+			if got.Data.Reason == nil || *got.Data.Reason != "31 of 4210 codes entered" {
+				t.Errorf("%s: reason %v", e.Name, got.Data.Reason)
+			}
+			got.Data.Reason = nil
+			servertest.Same(t, e.Name, got.Data, eventData{App: "shop", Status: e.Status, Test: true})
+		} else {
+			servertest.Same(t, "verification of "+e.Name, got.Data.VerificationID, "sample")
+			servertest.Same(t, "mask of "+e.Name, got.Data.To != "", true)
+		}
 	}
 	status = http.StatusUnauthorized
 	answer, ok, err := d.PostSample(t.Context(), "shop", store.SendBounced)

@@ -41,17 +41,23 @@ func (d *Deliverer) PostSample(ctx context.Context, app, event string) (answer s
 	return got.word, got.ok, nil
 }
 
-// sampleEvent makes up an event. An event about a receipt is about a text message. Any other event
-// is about a mail.
+// sampleEvent makes up an event: of a low or recovered conversion about the app, of a receipt about
+// a text message, and any other about a mail.
 func sampleEvent(app, event string) (e store.AppEvent, err error) {
 	i := slices.IndexFunc(store.EventTypes, func(t store.EventType) bool { return t.Name == event })
 	if i < 0 {
 		return e, fault.Invalid("event", "unknown", "There is no event of this type; docs/webhooks.md lists them.")
 	}
-	e = store.AppEvent{
-		App: app, Type: event, VerificationID: "sample", Status: store.EventTypes[i].Status, Test: true,
-		Channel: recipient.Email, Purpose: "default", To: "a•••@example.com", Reference: "sample",
+	e = store.AppEvent{App: app, Type: event, Status: store.EventTypes[i].Status, Test: true}
+	if e.ID, err = uuid.NewV7(); err != nil {
+		return e, err
 	}
+	if event == store.ConversionLow || event == store.ConversionRecovered {
+		e.Reason = store.Conversion{Sends: 4210, Approved: 31}.EventReason()
+		return e, nil
+	}
+	e.VerificationID, e.Reference = "sample", "sample"
+	e.Channel, e.Purpose, e.To = recipient.Email, "default", "a•••@example.com"
 	switch event {
 	case store.SendDelivered, store.SendUndelivered:
 		e.Channel, e.To = recipient.SMS, "+49 151•••789"
@@ -60,8 +66,7 @@ func sampleEvent(app, event string) (e store.AppEvent, err error) {
 	case "send.unknown":
 		e.Reason = "no_answer"
 	}
-	e.ID, err = uuid.NewV7()
-	if err == nil && strings.HasPrefix(event, "send.") {
+	if strings.HasPrefix(event, "send.") {
 		e.SendID, err = uuid.NewV7()
 	}
 	return e, err
