@@ -34,7 +34,7 @@ func homes(t *testing.T, r *Redis) (names []string) {
 func TestClusterThatBreaks(t *testing.T) {
 	t.Parallel() // the test waits, and has servers of its own
 	cluster := servertest.Cluster(t)
-	url := cluster.URL() + servertest.Patiently
+	url := cluster.URL() + servertest.LongTimeouts
 	client := newClient(t, url)
 	limiter := withLongBudget(NewRedis(client, "q:"))
 	home := homes(t, limiter)
@@ -58,7 +58,8 @@ func TestClusterThatBreaks(t *testing.T) {
 			_ = node(i).Do(ctx, "cluster", "delslots", 0).Err() // nodes that do not serve the slot return an error
 		}
 		same(t, "ping", errors.Is(limiter.Ping(ctx), ErrUnavailable), true)
-		once := newClient(t, cluster.Nodes[0].URL()+servertest.Patiently+"&max_retries=-1") // sends each command once, because a second addslots is an error
+		// sends each command once, because a second addslots is an error
+		once := newClient(t, cluster.Nodes[0].URL()+servertest.LongTimeouts+"&max_retries=-1")
 		must(t, once.Do(ctx, "cluster", "addslots", 0).Err())
 	})
 	// A bucket stays exact while its slot moves, because the client follows MOVED and ASK.
@@ -145,7 +146,7 @@ func TestOneCallTriesAPausedNode(t *testing.T) {
 			n.note("hung", answer)
 		}
 		same(t, "after the answer", !n.isPaused("hung") && n.othersAnswer("hung"), true)
-		time.Sleep(heardFor)
+		time.Sleep(answerLife)
 		same(t, "another has answered lately", n.othersAnswer("hung"), false)
 	})
 }

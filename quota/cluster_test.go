@@ -44,15 +44,15 @@ var (
 
 // clusterLimiter returns a limiter whose scripts are run by do, and a second limiter on the same
 // cluster. All nodes have the scripts of Take and Refund.
-func clusterLimiter(t *testing.T, do func(n int, run func() error) error) (limiter, others *Redis) {
+func clusterLimiter(t *testing.T, do func(n int, run func() error) error) (limiter, direct *Redis) {
 	hooked, client := newClient(t, sharedCluster(t)), newClient(t, sharedCluster(t))
 	hooked.AddHook(between(do))
-	limiter, others = withLongBudget(NewRedis(hooked, "q:")), withLongBudget(NewRedis(client, "q:"))
+	limiter, direct = withLongBudget(NewRedis(hooked, "q:")), withLongBudget(NewRedis(client, "q:"))
 	flushAll(t, client)
 	onEach(t, client, func(c redis.UniversalClient) error {
-		return errors.Join(others.take.Load(t.Context(), c).Err(), others.refund.Load(t.Context(), c).Err())
+		return errors.Join(direct.take.Load(t.Context(), c).Err(), direct.refund.Load(t.Context(), c).Err())
 	})
-	return limiter, others
+	return limiter, direct
 }
 
 func one(id, recipient string) Request {
@@ -109,43 +109,43 @@ func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 // refusedLate returns a limiter for which the second bucket refuses a Take with the rules twice,
 // because that bucket counts two other events between the look and the take. after is called when
 // the script of that take has run.
-func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redis) {
-	limiter, others = clusterLimiter(t, func(n int, run func() error) error {
+func refusedLate(t *testing.T, after func(others *Redis)) (limiter, direct *Redis) {
+	limiter, direct = clusterLimiter(t, func(n int, run func() error) error {
 		if n != takeSteps {
 			return run()
 		}
-		must(t, others.Record(t.Context(), clusterFor[1], time.Hour, []AgedEvent{{ID: "rival"}, {ID: "other"}}))
-		defer after(others)
+		must(t, direct.Record(t.Context(), clusterFor[1], time.Hour, []AgedEvent{{ID: "rival"}, {ID: "other"}}))
+		defer after(direct)
 		return run()
 	})
-	return limiter, others
+	return limiter, direct
 }
 
 // If the second bucket refuses, the event in the first bucket is refunded, even if the caller has
 // gone. The decision names the rule of the second bucket.
 func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
-	limiter, others := refusedLate(t, func(*Redis) { leave() })
+	limiter, direct := refusedLate(t, func(*Redis) { leave() })
 	d, err := limiter.Take(ctx, request("late", twice...))
 	must(t, err)
 	same(t, "admitted", d.Admitted, false)
 	sameList(t, "violated", d.Violated(), []string{"recipient"})
 	sameList(t, "used", []int{d.Rules[0].Used, d.Rules[1].Used}, []int{2, 0})
-	look, err := others.Peek(t.Context(), request("", twice...))
+	look, err := direct.Peek(t.Context(), request("", twice...))
 	must(t, err)
 	sameList(t, "used", []int{look.Rules[0].Used, look.Rules[1].Used}, []int{2, 0})
 
-	must(t, others.Refund(t.Context(), "rival", clusterFor[1]))
-	same(t, "the ID is refunded", errors.Is(second(others.Take(t.Context(), request("late", twice...))), ErrRefunded), true)
-	mustTake(t, others, request("new", twice...), true)
+	must(t, direct.Refund(t.Context(), "rival", clusterFor[1]))
+	same(t, "the ID is refunded", errors.Is(second(direct.Take(t.Context(), request("late", twice...))), ErrRefunded), true)
+	mustTake(t, direct, request("new", twice...), true)
 }
 
 // While a call is being refused, a copy of the call is not admitted, since the copy would rely on a
 // place that is about to be refunded.
 func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
-	limiter, _ := refusedLate(t, func(others *Redis) {
-		must(t, others.Refund(t.Context(), "rival", clusterFor[1])) // now there is a place again
-		d, err := others.Take(t.Context(), request("late", twice...))
+	limiter, _ := refusedLate(t, func(direct *Redis) {
+		must(t, direct.Refund(t.Context(), "rival", clusterFor[1])) // now there is a place again
+		d, err := direct.Take(t.Context(), request("late", twice...))
 		same(t, "the copy is refunded", errors.Is(err, ErrRefunded) && !d.Admitted, true)
 	})
 	mustTake(t, limiter, request("late", twice...), false)
@@ -153,18 +153,18 @@ func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
 
 // If a repeated ID is refused late, places that an earlier call with the ID took are not refunded.
 func TestQuota10RefusedRepetitionKeepsPlaces(t *testing.T) {
-	limiter, others := refusedLate(t, func(*Redis) {})
-	must(t, others.Record(t.Context(), clusterFor[0], time.Hour, []AgedEvent{{ID: "one"}}))
+	limiter, direct := refusedLate(t, func(*Redis) {})
+	must(t, direct.Record(t.Context(), clusterFor[0], time.Hour, []AgedEvent{{ID: "one"}}))
 	mustTake(t, limiter, request("one", twice...), false)
-	sameList(t, "counted still", counted(t, others, clusterFor[0]), []string{"one"})
-	must(t, second(others.Take(t.Context(), request("one", twice...)))) // there is no tombstone
+	sameList(t, "counted still", counted(t, direct, clusterFor[0]), []string{"one"})
+	must(t, second(direct.Take(t.Context(), request("one", twice...)))) // there is no tombstone
 }
 
 // On a Cluster, a bucket that is only read is read once, before anything is counted. A late refusal
 // would need a tombstone in the bucket, but a bucket that is only read ignores IDs.
 func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	var steps atomic.Int64
-	limiter, others := clusterLimiter(t, func(_ int, run func() error) error {
+	limiter, direct := clusterLimiter(t, func(_ int, run func() error) error {
 		steps.Add(1)
 		return run()
 	})
@@ -175,7 +175,7 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 		sameList(t, "used", []int{d.Rules[0].Used, d.Rules[1].Used}, []int{1, 0})
 	}
 	same(t, "scripts of both: two looks and one take each", steps.Load(), 6)
-	same(t, "what stands in the bucket", others.client.Exists(t.Context(), limiter.key(req.Buckets[failures])).Val(), 0)
+	same(t, "what stands in the bucket", direct.client.Exists(t.Context(), limiter.key(req.Buckets[failures])).Val(), 0)
 	must(t, limiter.Record(t.Context(), req.Buckets[failures], time.Hour, []AgedEvent{{ID: "x"}}))
 	req.ID = "two"
 	d := mustTake(t, limiter, req, false)
@@ -188,7 +188,7 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 	const callers, calls, limit = 16, 40, 5
 	rules := []Rule{sliding(Recipient, limit, time.Hour), sliding(IP, limit, time.Hour), sliding(App, limit, time.Hour)}
-	limiter, others := clusterLimiter(t, func(_ int, run func() error) error {
+	limiter, direct := clusterLimiter(t, func(_ int, run func() error) error {
 		switch rand.IntN(20) {
 		case 0:
 			return errKilled
@@ -232,12 +232,12 @@ func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 		t.Errorf("only %d buckets admitted an event", len(admitted))
 	}
 	for b, ids := range admitted {
-		holds := counted(t, others, b)
-		if len(holds) > limit {
-			t.Errorf("%s counts %d", b, len(holds))
+		countedIDs := counted(t, direct, b)
+		if len(countedIDs) > limit {
+			t.Errorf("%s counts %d", b, len(countedIDs))
 		}
 		for id := range ids {
-			if !slices.Contains(holds, id) {
+			if !slices.Contains(countedIDs, id) {
 				t.Errorf("%s was admitted and does not count in %s", id, b)
 			}
 		}
@@ -248,14 +248,14 @@ func TestQuota10LimitHoldsUnderFaults(t *testing.T) {
 // the URL is that of a Cluster, the same node gives no error.
 func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 	for _, node := range clusterServer(t).Nodes[:2] {
-		limiter := withLongBudget(NewRedis(newClient(t, node.URL()+servertest.Patiently), "q:"))
+		limiter := withLongBudget(NewRedis(newClient(t, node.URL()+servertest.LongTimeouts), "q:"))
 		_, err := limiter.Take(t.Context(), request("one", twice...))
 		for what, err := range map[string]error{"a send": err, "the probe": limiter.Ping(t.Context())} {
 			if !errors.Is(err, ErrClusterNode) || !errors.Is(err, ErrUnavailable) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		whole := withLongBudget(NewRedis(newClient(t, "redis+cluster://"+node.Addr()+servertest.Patiently), "q:"))
+		whole := withLongBudget(NewRedis(newClient(t, "redis+cluster://"+node.Addr()+servertest.LongTimeouts), "q:"))
 		must(t, whole.Ping(t.Context()))
 	}
 }
@@ -264,8 +264,8 @@ func TestANodeOfAClusterBehindAPlainURL(t *testing.T) {
 func TestASentinelBehindAPlainURL(t *testing.T) {
 	primary, _, _ := replicated(t)
 	sentinel := servertest.Sentinel(t, primary.Addr())
-	must(t, withLongBudget(NewRedis(newClient(t, primary.URL()+servertest.Patiently), "q:")).Ping(t.Context()))
-	err := withLongBudget(NewRedis(newClient(t, "redis://"+sentinel.Addr()+servertest.Patiently), "q:")).Ping(t.Context())
+	must(t, withLongBudget(NewRedis(newClient(t, primary.URL()+servertest.LongTimeouts), "q:")).Ping(t.Context()))
+	err := withLongBudget(NewRedis(newClient(t, "redis://"+sentinel.Addr()+servertest.LongTimeouts), "q:")).Ping(t.Context())
 	if !errors.Is(err, ErrSentinel) || !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}

@@ -22,7 +22,7 @@ func sameDecision(t tester, got, want Decision) {
 }
 
 func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
+	onEveryLimiter(t, func(t *testing.T, w *world) {
 		rules := []Rule{sliding(IP, 1, time.Minute), sliding(Recipient, 1, time.Minute)}
 		w.take(rules...)
 		for bucket, want := range map[string][]string{ann(): {"recipient"}, "": nil} {
@@ -39,7 +39,7 @@ func TestPeekLeavesOutRulesWithoutABucket(t *testing.T) {
 // The decision has the state of a rule in Request.Also as if the rule decided. But the rule refuses
 // nothing and counts nothing: its bucket stays unchanged.
 func TestAlsoDecidesAndCountsNothing(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
+	onEveryLimiter(t, func(t *testing.T, w *world) {
 		one := Request{
 			ID: "one", Rules: []Rule{sliding(Recipient, 2, time.Hour)}, Buckets: buckets("ann", "office"),
 			Also: []Rule{sliding(Recipient, 1, time.Hour), sliding(IP, 1, time.Minute)},
@@ -69,7 +69,7 @@ func TestAlsoDecidesAndCountsNothing(t *testing.T) {
 }
 
 func TestInvalidCallsChangeNothing(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
+	onEveryLimiter(t, func(t *testing.T, w *world) {
 		good := sliding(Recipient, 1, time.Minute)
 		take := func(change func(*Request)) error {
 			r := Request{ID: "one", Rules: []Rule{good}, Buckets: buckets("ann", "office")}
@@ -108,7 +108,7 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 }
 
 func TestQuota9ParallelTakesAdmitTheLimit(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
+	onEveryLimiter(t, func(t *testing.T, w *world) {
 		for _, limit := range []int{1, 7} {
 			w.flush()
 			rules := []Rule{sliding(Recipient, limit, time.Minute), sliding(IP, 100, time.Minute)}
@@ -157,7 +157,7 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			both(t, func(t *testing.T, w *world) {
+			onEveryLimiter(t, func(t *testing.T, w *world) {
 				c.before(w)
 				must(t, w.Refund(t.Context(), "refunded", ann()))
 				c.after(w)
@@ -180,7 +180,7 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 
 // Record adds events by their ages, and never makes a bucket less strict.
 func TestRecordOnlyMakesStricter(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
+	onEveryLimiter(t, func(t *testing.T, w *world) {
 		r := sliding(Recipient, 2, time.Minute)
 		record := func(events ...AgedEvent) {
 			t.Helper()
@@ -216,7 +216,7 @@ func TestRecordOnlyMakesStricter(t *testing.T) {
 // Until the mark of a reset ends, Record adds no events that are older than the reset, or newer
 // than the reset by at most resetSlack.
 func TestResetKeepsOutWhatWasReadBefore(t *testing.T) {
-	both(t, func(t *testing.T, w *world) {
+	onEveryLimiter(t, func(t *testing.T, w *world) {
 		record := func(what string, age time.Duration, want int) {
 			t.Helper()
 			must(t, w.Record(t.Context(), ann(), time.Hour, []AgedEvent{{ID: w.id(), Age: age}}))

@@ -46,9 +46,9 @@ func TestEvaluate(t *testing.T) {
 func TestEvaluateTellsTheWaitAfterAStepBack(t *testing.T) {
 	for _, r := range []Rule{sliding(App, 1, time.Hour), hourly(1), threeDates(1)} {
 		history := map[Scope][]Event{r.Scope: at(-5 * time.Hour)}
-		told := Evaluate([]Rule{r}, history, epoch)
-		same(t, r.Name+": reset", told.Rules[0].ResetAfter, told.RetryAfter())
-		end := epoch.Add(told.RetryAfter())
+		decision := Evaluate([]Rule{r}, history, epoch)
+		same(t, r.Name+": reset", decision.Rules[0].ResetAfter, decision.RetryAfter())
+		end := epoch.Add(decision.RetryAfter())
 		same(t, r.Name+": 1 µs before", Evaluate([]Rule{r}, history, end.Add(-µs)).Allowed(), false)
 		same(t, r.Name+": at its end", Evaluate([]Rule{r}, history, end).Allowed(), true)
 	}

@@ -53,7 +53,7 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 	t.Parallel() // the test waits, and has servers of its own
 	dir := t.TempDir()
 	server := servertest.Redis(t, "--dir", dir, "--save", "3600 1000000", "--stop-writes-on-bgsave-error", "no")
-	client := newClient(t, server.URL()+servertest.Patiently)
+	client := newClient(t, server.URL()+servertest.LongTimeouts)
 	limiter := withLongBudget(NewRedis(client, "q:"))
 	ctx := t.Context()
 	must(t, second(limiter.Take(ctx, request("one", defaults...))))
@@ -176,7 +176,7 @@ func TestWarnings(t *testing.T) {
 		"hidden": {[]string{"--rename-command", "CONFIG", ""}, []string{"maxmemory-policy is unknown", "appendonly is unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := servertest.Redis(t, server.args...).URL() + servertest.Patiently
+			url := servertest.Redis(t, server.args...).URL() + servertest.LongTimeouts
 			got := withLongBudget(NewRedis(newClient(t, url), "q:")).Warnings(t.Context())
 			same(t, "warnings", len(got), len(server.want))
 			for i := range got {
@@ -212,7 +212,7 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	for _, server := range []redis.UniversalClient{first, second} {
 		setUser(t, server, "plain", documentedRights(t, operations, limiterRights))
 	}
-	url := asPlain(sentinel.URL()) + servertest.Patiently + "&sentinel_username=watcher&sentinel_password=secret"
+	url := asPlain(sentinel.URL()) + servertest.LongTimeouts + "&sentinel_username=watcher&sentinel_password=secret"
 	limiter := withLongBudget(NewRedis(newClient(t, url), "sendcode"))
 	unknown := NewRedis(newClient(t, strings.Replace(url, "/main", "/mian", 1)), "sendcode").Ping(t.Context())
 	same(t, "names the master", unknown != nil && strings.Contains(unknown.Error(), `no Sentinel knows a master "mian"`), true)

@@ -57,7 +57,7 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 }
 
 func TestAKeyShowsNothing(t *testing.T) {
-	limiter, client := real(t)
+	limiter, client := newProductionLimiter(t)
 	secret := Bucket("shop", "email", "default", "recipient", "ann@example.com")
 	must(t, second(limiter.Take(t.Context(), Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: secret}})))
 	sameList(t, "keys", slices.Collect(maps.Keys(snapshot(t, client))), []string{limiter.key(secret)})

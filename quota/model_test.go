@@ -54,8 +54,8 @@ func leaves(r Rule, at time.Time) (end time.Time, window time.Duration) {
 	return at.Add(r.Window), r.Window
 }
 
-// see moves events of these buckets that lie in the future to now.
-func (n *naive) see(now time.Time, names ...string) {
+// clampToNow moves events of these buckets that lie in the future to now.
+func (n *naive) clampToNow(now time.Time, names ...string) {
 	for _, name := range names {
 		for id, at := range n.bucket(name) {
 			if at.After(now) {
@@ -85,7 +85,7 @@ func (n *naive) state(r Rule, name string, now time.Time) State {
 }
 
 func (n *naive) peek(req Request, now time.Time) Decision {
-	n.see(now, bucketsOfRules(req)...)
+	n.clampToNow(now, bucketsOfRules(req)...)
 	d := Decision{At: now, Rules: []State{}}
 	for _, r := range req.Rules {
 		d.Rules = append(d.Rules, n.state(r, req.Buckets[r.Scope], now))
@@ -94,7 +94,7 @@ func (n *naive) peek(req Request, now time.Time) Decision {
 }
 
 func (n *naive) take(req Request, now time.Time) (Decision, error) {
-	n.see(now, bucketsOfRules(req)...)
+	n.clampToNow(now, bucketsOfRules(req)...)
 	held := map[Scope]bool{}
 	for _, r := range req.Rules {
 		if r.Recorded {
@@ -144,7 +144,7 @@ func (n *naive) record(name string, keep time.Duration, events []AgedEvent, now 
 	if len(events) == 0 {
 		return 0 // without events, the bucket is not read
 	}
-	n.see(now, name)
+	n.clampToNow(now, name)
 	for _, e := range events {
 		at := now.Add(-max(0, e.Age))
 		if !e.AsOf.IsZero() {

@@ -12,8 +12,8 @@ func TestValidate(t *testing.T) {
 	}
 	by := func(r Rule) Rule { r.Name, r.Scope, r.Limit = "a", Recipient, 1; return r }
 	for _, c := range []struct {
-		rule   Rule
-		fields string // of the errors, each followed by a space
+		rule       Rule
+		wantFields string // of the errors, each followed by a space
 	}{
 		{rule("a", IP, 1, time.Second), ""},
 		{rule("z234567890123456789012345678901_", Recipient, 100_000, 744*time.Hour), ""},
@@ -40,7 +40,7 @@ func TestValidate(t *testing.T) {
 		for _, err := range problems([]Rule{c.rule}) {
 			got += err.(*RuleError).Field + " "
 		}
-		same(t, fmt.Sprintf("%+v", c.rule), got, c.fields)
+		same(t, fmt.Sprintf("%+v", c.rule), got, c.wantFields)
 	}
 	must(t, Policy{Name: "default", Rules: defaults}.Validate())
 	twice := []Rule{rule("minute", IP, 1, time.Minute), rule("minute", IP, 0, time.Minute)}

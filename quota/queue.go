@@ -58,13 +58,13 @@ type sharedWait struct {
 type waitingLine struct {
 	waiters []*waiter // in the order of arrival; the first one calls the limiter
 	last    Decision  // the limiter's last answer
-	heardAt time.Time // when last arrived; zero: there was no answer yet
+	lastAt  time.Time // when last arrived; zero: there was no answer yet
 }
 
 type waiter struct {
 	tenant   string
 	deadline time.Time     // zero: none
-	asks     bool          // the caller is or was the first in its line
+	wasFirst bool          // the caller is or was the first in its line
 	first    chan struct{} // closed when the caller becomes the first
 	refused  chan Decision // gets the refusal if the caller can't be admitted in time
 }
@@ -179,10 +179,10 @@ func (q *Queue) waitUnshared(ctx context.Context, key string, req Request,
 	}
 	defer q.leave(key, w)
 	late, inGrace := ctx.Done(), false
-	for asks := false; !asks; {
+	for isFirst := false; !isFirst; {
 		select {
 		case <-w.first:
-			asks = true
+			isFirst = true
 			continue
 		case d := <-w.refused:
 			return d, nil
@@ -271,8 +271,8 @@ func (q *Queue) setWaitersAndWakeFirst(key string, l *waitingLine, waiters []*wa
 	l.waiters = waiters
 	if len(waiters) == 0 {
 		delete(q.lines, key)
-	} else if first := waiters[0]; !first.asks {
-		first.asks = true
+	} else if first := waiters[0]; !first.wasFirst {
+		first.wasFirst = true
 		close(first.first)
 	}
 }
@@ -293,7 +293,7 @@ func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	defer q.mu.Unlock()
 	l := q.lines[key]
 	if err == nil {
-		l.last, l.heardAt = d, time.Now()
+		l.last, l.lastAt = d, time.Now()
 	}
 	done = err != nil || d.Admitted || l.tooLate(l.waiters[0], 0)
 	var waiting []*waiter
@@ -315,7 +315,7 @@ func (q *Queue) askDelay(key string) time.Duration {
 	defer q.mu.Unlock()
 	l := q.lines[key]
 	pause := min(l.minWaitBehind(0), recheckInterval)
-	if !l.heardAt.IsZero() && !l.last.Admitted {
+	if !l.lastAt.IsZero() && !l.last.Admitted {
 		pause = max(pause, minSleep)
 	}
 	return pause
@@ -370,10 +370,10 @@ func (l *waitingLine) tooLate(w *waiter, ahead int) bool {
 // minWaitBehind returns the shortest time until a caller with this many callers ahead can be
 // admitted. It returns 0 before the first answer.
 func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
-	if l.heardAt.IsZero() {
+	if l.lastAt.IsZero() {
 		return 0
 	}
-	passed := time.Since(l.heardAt)
+	passed := time.Since(l.lastAt)
 	for _, s := range l.last.Rules {
 		if !s.Observe {
 			longest = max(longest, s.minWaitBehind(ahead, l.last.At)-passed)
@@ -385,7 +385,7 @@ func (l *waitingLine) minWaitBehind(ahead int) (longest time.Duration) {
 // answerBehind returns the last answer, brought up to now, for a caller with this many callers
 // ahead.
 func (l *waitingLine) answerBehind(ahead int) Decision {
-	passed := time.Since(l.heardAt).Truncate(time.Microsecond)
+	passed := time.Since(l.lastAt).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
 	d.Admitted = false
 	for i, s := range l.last.Rules {

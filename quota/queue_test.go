@@ -70,9 +70,9 @@ func (w *waiters) ask(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// come makes n callers arrive at the same instant, in the order of their numbers. Each waits at
-// most until its timeout.
-func (w *waiters) come(ctx context.Context, first, n int, timeout time.Duration) {
+// startCallers makes n callers arrive at the same instant, in the order of their numbers. Each
+// waits at most until its timeout.
+func (w *waiters) startCallers(ctx context.Context, first, n int, timeout time.Duration) {
 	for i := first; i < first+n; i++ {
 		w.all.Go(func() {
 			bounded, cancel := context.WithTimeout(ctx, timeout)
@@ -95,8 +95,9 @@ func (w *waiters) come(ctx context.Context, first, n int, timeout time.Duration)
 	}
 }
 
-// holds checks the order of the admissions, and that no window has more than the limit.
-func (w *waiters) holds() {
+// checkOrderAndLimit checks the order of the admissions, and that no window has more than the
+// limit.
+func (w *waiters) checkOrderAndLimit() {
 	w.Helper()
 	if !slices.IsSorted(w.admitted) {
 		w.Errorf("not in the order of arrival: %v", w.admitted)
@@ -115,9 +116,9 @@ func TestQueueOfFiveHundred(t *testing.T) {
 		least, most, refused int // the numbers of callers admitted in 30 s, and of callers refused at once
 	}{{100, time.Minute, 100, 100, 400}, {10, time.Second, 300, 310, 190}} {
 		queued(t, c.limit, c.window, func(w *waiters) {
-			w.come(w.Context(), 0, 500, 30*time.Second)
+			w.startCallers(w.Context(), 0, 500, 30*time.Second)
 			w.all.Wait()
-			w.holds()
+			w.checkOrderAndLimit()
 			if n := len(w.admitted); n < c.least || n > c.most || w.refused[0] != c.refused || c.limit == 10 && w.calls > 310+31 {
 				w.Errorf("%d a %v: %d admitted, refused after %v, %d calls", c.limit, c.window, n, w.refused, w.calls)
 			}
@@ -129,7 +130,7 @@ func TestQueueOfFiveHundred(t *testing.T) {
 // others wait for the place. A repeated ID is answered at once.
 func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
-		w.come(w.Context(), 0, 1, 0)
+		w.startCallers(w.Context(), 0, 1, 0)
 		ctx, leave := context.WithCancel(w.Context())
 		left := make(chan error, 2)
 		for i := range 2 { // the first two callers in the line
@@ -139,7 +140,7 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		w.come(w.Context(), 1, 1, 15*time.Second) // behind two callers, its turn would come too late
+		w.startCallers(w.Context(), 1, 1, 15*time.Second) // behind two callers, its turn would come too late
 		same(w.T, "refused at once", w.refused[0], 1)
 		d, err := w.Queue.Take(w.Context(), w.request("plain", "a"), w.ask)
 		must(w.T, err)
@@ -160,7 +161,7 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		w.come(w.Context(), 2, 1, 15*time.Second)
+		w.startCallers(w.Context(), 2, 1, 15*time.Second)
 		w.all.Wait()
 		sameList(w.T, "admitted", w.admitted, []int{0, 2})
 		sameList(w.T, "when", w.at, []time.Duration{0, 10 * time.Second})
@@ -171,10 +172,10 @@ func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 // If an answer shows that the callers behind cannot be admitted in time, they are refused at once.
 func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
 	queued(t, 2, 20*time.Second, func(w *waiters) {
-		w.come(w.Context(), 0, 1, 0)
+		w.startCallers(w.Context(), 0, 1, 0)
 		time.Sleep(15 * time.Second)
-		w.come(w.Context(), 1, 1, 0)
-		w.come(w.Context(), 2, 2, 10*time.Second)
+		w.startCallers(w.Context(), 1, 1, 0)
+		w.startCallers(w.Context(), 2, 2, 10*time.Second)
 		w.all.Wait()
 		sameList(w.T, "admitted", w.admitted, []int{0, 1, 2})
 		sameList(w.T, "when", w.at, []time.Duration{0, 15 * time.Second, 20 * time.Second})
@@ -186,8 +187,8 @@ func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
 // same window. Their time is too short to wait for the next window.
 func TestQueueAdmitsAsManyAsThereArePlaces(t *testing.T) {
 	queued(t, 3, 20*time.Second, func(w *waiters) {
-		w.come(w.Context(), 0, 3, 0)
-		w.come(w.Context(), 3, 4, 25*time.Second)
+		w.startCallers(w.Context(), 0, 3, 0)
+		w.startCallers(w.Context(), 3, 4, 25*time.Second)
 		w.all.Wait()
 		sameList(w.T, "admitted", w.admitted, []int{0, 1, 2, 3, 4, 5})
 		same(w.T, "refused", fmt.Sprint(w.refused), "map[0s:1]")
@@ -201,9 +202,9 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 		for i := range MaxWaiting {
 			_, _ = w.Memory.Take(w.Context(), w.request(fmt.Sprint("before", i), "a"))
 		}
-		w.come(w.Context(), 0, MaxWaiting, time.Minute)
+		w.startCallers(w.Context(), 0, MaxWaiting, time.Minute)
 		same(w.T, "waiting", w.waiting(""), MaxWaiting)
-		w.come(w.Context(), MaxWaiting, 10, time.Minute)
+		w.startCallers(w.Context(), MaxWaiting, 10, time.Minute)
 		same(w.T, "refused at once", w.refused[0], 10)
 		other := w.request("other", "a")
 		other.Tenant = "other"
@@ -219,7 +220,7 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 		w.End()
 		w.all.Wait()
 		same(w.T, "refused at the end", w.refused[time.Second], MaxWaiting)
-		w.come(w.Context(), 0, 1, 0)
+		w.startCallers(w.Context(), 0, 1, 0)
 		w.all.Wait()
 		same(w.T, "refused after the end", w.refused[0], 11)
 		same(w.T, "kept", len(w.lines)+len(w.Queue.waiting), 0)
@@ -230,9 +231,9 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 // comes. The ID counts once and has no place of its own in the line.
 func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
-		w.come(w.Context(), 0, 1, 0)
+		w.startCallers(w.Context(), 0, 1, 0)
 		var answers []string
-		told := map[*State]bool{}
+		distinctStates := map[*State]bool{}
 		wait := func(ctx context.Context, id string, timeout time.Duration) {
 			w.all.Go(func() {
 				bounded, cancel := context.WithTimeout(ctx, timeout)
@@ -243,7 +244,7 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if len(d.Rules) > 0 {
-					told[&d.Rules[0]] = true
+					distinctStates[&d.Rules[0]] = true
 				}
 				answers = append(answers, fmt.Sprint(id, " ", d.Admitted, " at ", time.Since(w.began), " ",
 					errors.Is(err, context.Canceled)))
@@ -264,7 +265,7 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 		same(w.T, "answers", fmt.Sprintf("%q", answers),
 			`["first false at 5s false" "first false at 6s true" "first true at 10s false" "first true at 10s false" "second true at 20s false"]`)
 		same(w.T, "calls", w.count(&w.calls)-calls < 10, true)
-		same(w.T, "answers of their own", len(told), 4)
+		same(w.T, "answers of their own", len(distinctStates), 4)
 		same(w.T, "kept", len(w.lines)+len(w.Queue.waiting)+len(w.sharedWaits), 0)
 	})
 }
@@ -273,7 +274,7 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 // alone, and needs a place in the queue.
 func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
-		w.come(w.Context(), 0, 1, 0)
+		w.startCallers(w.Context(), 0, 1, 0)
 		same(w.T, "waiting", w.waiting(""), 0)
 		r := w.request("1", "a")
 		r.Repeated = true
@@ -303,7 +304,7 @@ func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 // in no line.
 func TestQueueAnswersAnAdmittedRepetitionAtOnce(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
-		w.come(w.Context(), 0, 1, 0)
+		w.startCallers(w.Context(), 0, 1, 0)
 		r := w.request("0", "a")
 		r.Repeated = true
 		calls, began := w.count(&w.calls), time.Now()
@@ -344,7 +345,7 @@ func TestQueueRepeatsNoError(t *testing.T) {
 // The bound on waiting callers includes repetitions.
 func TestQueueBoundsRepetitions(t *testing.T) {
 	queued(t, 1, 20*time.Second, func(w *waiters) {
-		w.come(w.Context(), 0, 1, 0)
+		w.startCallers(w.Context(), 0, 1, 0)
 		r := w.request("again", "a")
 		r.Repeated, r.Tenant = true, "busy"
 		refused := 0

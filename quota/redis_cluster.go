@@ -113,10 +113,10 @@ func (r *Redis) askEach(parts []planPart, ask func(requestPlan) (scriptAnswer, e
 	return answers, nil
 }
 
-// nodePause is how long no call is sent to a node that couldn't be reached. heardFor is how long a
-// node counts as answering after its last answer, because a node that left the Cluster gets no more
-// calls.
-const nodePause, heardFor = time.Second, time.Minute
+// nodePause is how long no call is sent to a node that couldn't be reached. answerLife is how long
+// a node counts as answering after its last answer, because a node that left the Cluster gets no
+// more calls.
+const nodePause, answerLife = time.Second, time.Minute
 
 // nodeHealth records, by address, which nodes of a Cluster answer, so that a dead node doesn't
 // delay calls to others.
@@ -149,7 +149,7 @@ func (n *nodeHealth) othersAnswer(addr string) (answer bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for other, x := range n.at {
-		answer = answer || other != addr && time.Since(x.answered) < heardFor
+		answer = answer || other != addr && time.Since(x.answered) < answerLife
 	}
 	return answer
 }

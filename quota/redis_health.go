@@ -145,7 +145,7 @@ func (r *Redis) Warnings(ctx context.Context) []string {
 }
 
 func warnings(ctx context.Context, client redis.UniversalClient) (all []string) {
-	for _, s := range []struct{ name, want, else_ string }{
+	for _, s := range []struct{ name, want, advice string }{
 		{"maxmemory-policy", "noeviction", "Redis may forget events when its memory is full; set noeviction."},
 		{"appendonly", "yes", "A restart of Redis forgets events; turn the append-only file on."},
 	} {
@@ -154,7 +154,7 @@ func warnings(ctx context.Context, client redis.UniversalClient) (all []string) 
 			all = append(all, fmt.Sprintf("Redis setting %s is unknown, since Redis does not tell it; it should be %s.",
 				s.name, s.want))
 		} else if got != s.want {
-			all = append(all, fmt.Sprintf("Redis setting %s is %s. %s", s.name, got, s.else_))
+			all = append(all, fmt.Sprintf("Redis setting %s is %s. %s", s.name, got, s.advice))
 		}
 	}
 	return all

@@ -111,8 +111,8 @@ func TestPipeSharesRoundTrip(t *testing.T) {
 // is free.
 func TestAPanicFailsTheCallsOfItsRoundTrip(t *testing.T) {
 	c := newCrowd(t)
-	told := make(chan any, 9)
-	c.OnPanic = func(value any) { told <- value }
+	panics := make(chan any, 9)
+	c.OnPanic = func(value any) { panics <- value }
 	c.Redis.client.AddHook(hook(func(_ context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 		if len(cmds) == 50 {
 			panic("planted")
@@ -124,11 +124,11 @@ func TestAPanicFailsTheCallsOfItsRoundTrip(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	same(t, "told", <-told, any("planted"))
+	same(t, "panics", <-panics, any("planted"))
 	must(t, c.take("next"))
 	c.awaitPipe("all lanes to be free", func(p *callBatcher) bool { return p.busy == 0 })
 	err := c.concurrently(2, func(i int) error { return []error{nil}[i] })
-	same(t, "error on Cluster", errors.Is(err, ErrUnavailable) && len(told) == 1, true)
+	same(t, "error on Cluster", errors.Is(err, ErrUnavailable) && len(panics) == 1, true)
 }
 
 func TestPipeReloadsFlushedScript(t *testing.T) {

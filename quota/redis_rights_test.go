@@ -101,7 +101,7 @@ func commandsIn(pattern string, scripts ...string) (names []string) {
 // limiterOf returns a limiter whose user has only these rights.
 func limiterOf(t *testing.T, server *servertest.RedisServer, rights []string) *Redis {
 	t.Helper()
-	url := server.URL() + servertest.Patiently
+	url := server.URL() + servertest.LongTimeouts
 	setUser(t, newClient(t, url), "plain", rights)
 	return withLongBudget(NewRedis(newClient(t, asPlain(url)), "sendcode"))
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// real returns a limiter as in production, on the server's clock, but with a longer budget. It also
-// returns another client of the server.
-func real(t *testing.T) (*Redis, redis.UniversalClient) {
+// newProductionLimiter returns a limiter as in production, on the server's clock, but with a longer
+// budget. It also returns another client of the server.
+func newProductionLimiter(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)
 	return withLongBudget(NewRedis(newClient(t, sharedRedis(t)), "q:")), client
@@ -28,7 +28,7 @@ func request(id string, rules ...Rule) Request {
 }
 
 func TestQuota2TheServersClockDecides(t *testing.T) {
-	limiter, client := real(t)
+	limiter, client := newProductionLimiter(t)
 	before := client.Time(t.Context()).Val()
 	d := mustTake(t, limiter, request("one", defaults...), true)
 	after := client.Time(t.Context()).Val()
@@ -60,7 +60,7 @@ func evalshas(t *testing.T, client redis.UniversalClient) (calls int) {
 }
 
 func TestQuota9AFlushedScriptIsLoadedAgain(t *testing.T) {
-	limiter, client := real(t)
+	limiter, client := newProductionLimiter(t)
 	limiter.client.AddHook(hook(func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
 		if cmds[0].Name() == "evalsha" {
 			same(t, "flushed", client.ScriptFlush(ctx).Err(), nil)
@@ -118,7 +118,7 @@ func second[T any](_ T, err error) error { return err }
 
 // A long history is recorded in steps. Between the steps, other callers get their turn.
 func TestALongHistoryIsRecordedInSteps(t *testing.T) {
-	limiter, client := real(t)
+	limiter, client := newProductionLimiter(t)
 	events := make([]AgedEvent, recordBatchSize+1)
 	for i := range events {
 		events[i] = AgedEvent{ID: fmt.Sprint(i)}
@@ -147,7 +147,7 @@ func (c lossyConn) Read(b []byte) (int, error) {
 
 // If the answer to a Take is lost, the client repeats the Take, and the event counts once.
 func TestQuota8ALostReplyCountsOnce(t *testing.T) {
-	limiter, direct := real(t)
+	limiter, direct := newProductionLimiter(t)
 	lose := new(atomic.Bool)
 	limiter.client.(*redis.Client).Options().Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)

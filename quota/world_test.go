@@ -47,8 +47,8 @@ var defaults = []Rule{
 	{Name: "day", Scope: Recipient, Limit: 10, Window: 24 * time.Hour},
 }
 
-// both runs the test on every limiter: Memory, a single Redis, and a Redis Cluster.
-func both(t *testing.T, test func(t *testing.T, w *world)) {
+// onEveryLimiter runs the test on every limiter: Memory, a single Redis, and a Redis Cluster.
+func onEveryLimiter(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("memory", func(t *testing.T) { test(t, memoryWorld(t)) })
 	t.Run("redis", func(t *testing.T) { test(t, redisWorld(t)) })
 	t.Run("cluster", func(t *testing.T) { test(t, clusterWorld(t)) })
@@ -84,8 +84,8 @@ func sentinelWorld(t *testing.T) *world {
 // scriptWorld runs the scripts of production on the test's clock. The time is an argument of each
 // script, and not in a key, because no key is on every node of a Cluster.
 func scriptWorld(t *testing.T, client redis.UniversalClient) *world {
-	w := &world{t: t, Limiter: withLongBudget(newRedis(client, "q:", toldClock))}
-	client.AddHook(tellClock(func(string) time.Time { return w.now }))
+	w := &world{t: t, Limiter: withLongBudget(newRedis(client, "q:", argumentClock))}
+	client.AddHook(appendTime(func(string) time.Time { return w.now }))
 	w.set = func(now time.Time) {
 		w.now = now
 		onEach(w.t, client, func(c redis.UniversalClient) error {
@@ -202,8 +202,8 @@ var (
 	stops         []func() error
 )
 
-func sharedRedis(t *testing.T) string   { return redisServer(t).URL() + servertest.Patiently }
-func sharedCluster(t *testing.T) string { return clusterServer(t).URL() + servertest.Patiently }
+func sharedRedis(t *testing.T) string   { return redisServer(t).URL() + servertest.LongTimeouts }
+func sharedCluster(t *testing.T) string { return clusterServer(t).URL() + servertest.LongTimeouts }
 
 // shared returns a function that starts a server at its first call.
 func shared[S interface{ Close() error }](start func(context.Context) (S, error)) func(*testing.T) S {
@@ -257,8 +257,8 @@ for _, key in ipairs(redis.call('KEYS', 'q:*')) do
 end
 return 1`)
 
-// toldClock is the Lua source of a clock that returns the script's last argument.
-const toldClock = "local told = tonumber(table.remove(ARGV))\nlocal function clock() return told end\n"
+// argumentClock is the Lua source of a clock that returns the script's last argument.
+const argumentClock = "local now = tonumber(table.remove(ARGV))\nlocal function clock() return now end\n"
 
 // hook is called between a client and its server. It gets the commands of a round trip, and sends
 // the same or other commands by next.
@@ -278,25 +278,25 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// tellClock adds an argument to each script: what the function of returns for the first key, in µs
+// appendTime adds an argument to each script: what the function of returns for the first key, in µs
 // since 1970.
-func tellClock(of func(key string) time.Time) hook {
+func appendTime(of func(key string) time.Time) hook {
 	return func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
-		told := slices.Clone(cmds)
+		withTime := slices.Clone(cmds)
 		for i, cmd := range cmds {
 			if args := cmd.Args(); cmd.Name() == "evalsha" || cmd.Name() == "eval" {
 				key := ""
 				if fmt.Sprint(args[2]) != "0" {
 					key = fmt.Sprint(args[3])
 				}
-				told[i] = redis.NewCmd(ctx, append(slices.Clone(args), of(key).UnixMicro())...)
+				withTime[i] = redis.NewCmd(ctx, append(slices.Clone(args), of(key).UnixMicro())...)
 			}
 		}
-		err := next(told)
+		err := next(withTime)
 		for i, cmd := range cmds {
-			if cmd != told[i] {
-				cmd.(*redis.Cmd).SetVal(told[i].(*redis.Cmd).Val())
-				cmd.SetErr(told[i].Err())
+			if cmd != withTime[i] {
+				cmd.(*redis.Cmd).SetVal(withTime[i].(*redis.Cmd).Val())
+				cmd.SetErr(withTime[i].Err())
 			}
 		}
 		return err

@@ -14,7 +14,7 @@ var needsMore = regexp.MustCompile(`@import|\bimport\b *[\w{*"']|\bfrom *["']`)
 // TestAFileInEveryEncoding tests the version of a file.
 func TestServeStatic(t *testing.T) {
 	static := http.HandlerFunc(ServeStatic)
-	for name, c := range map[string]struct{ kind, holds string }{
+	for name, c := range map[string]struct{ kind, contains string }{
 		"page.css": {"text/css", "--accent:"}, "mailbox.css": {"text/css", "--accent:"},
 		"page.js":    {"text/javascript", "heading"},
 		"mailbox.js": {"text/javascript", "#mails"}, "plans.js": {"text/javascript", "codes"},
@@ -25,8 +25,8 @@ func TestServeStatic(t *testing.T) {
 			!strings.Contains(h.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s: %d, %v", name, w.Code, h)
 		}
-		if body := w.Body.String(); needsMore.MatchString(body) || !strings.Contains(body, c.holds) {
-			t.Errorf("%s asks for more, or has no %s: %.200s", name, c.holds, body)
+		if body := w.Body.String(); needsMore.MatchString(body) || !strings.Contains(body, c.contains) {
+			t.Errorf("%s asks for more, or has no %s: %.200s", name, c.contains, body)
 		}
 	}
 	if icon := ask(http.HandlerFunc(ServeIcon), http.MethodGet, "/favicon.ico"); icon.Code != http.StatusOK ||

@@ -42,14 +42,14 @@ func ComposePage(c echo.Context, compose func(io.Writer) (status int, err error)
 	return c.HTMLBlob(status, page)
 }
 
-// making has an element for each page that is being made. More pages at once than processors would
-// not be ready sooner, but would take more memory.
-var making = make(chan struct{}, runtime.GOMAXPROCS(0))
+// pageSlots has an element for each page that is being made. More pages at once than processors
+// would not be ready sooner, but would take more memory.
+var pageSlots = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // makePage returns the status and the encoded bytes of the page that compose writes.
 func makePage(encoding string, compose func(io.Writer) (int, error)) (status int, page []byte, err error) {
-	making <- struct{}{}
-	defer func() { <-making }()
+	pageSlots <- struct{}{}
+	defer func() { <-pageSlots }()
 	plain := takeBuffer()
 	defer putBuffer(plain)
 	if status, err = compose(plain); err != nil {

@@ -140,7 +140,7 @@ func TestPagesOfClientsThatDoNotRead(t *testing.T) {
 	})
 	var unread unreadAnswer
 	unread.end = make(chan struct{})
-	for range 2 * cap(making) {
+	for range 2 * cap(pageSlots) {
 		unread.begun.Add(1)
 		unread.ended.Go(func() {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -148,8 +148,8 @@ func TestPagesOfClientsThatDoNotRead(t *testing.T) {
 			e.ServeHTTP(&unreadWriter{httptest.NewRecorder(), &unread}, r)
 		})
 	}
-	unread.begun.Wait() // does not return if an unread answer keeps its place in making
-	if n := len(making); n != 0 {
+	unread.begun.Wait() // does not return if an unread answer keeps its place in pageSlots
+	if n := len(pageSlots); n != 0 {
 		t.Errorf("%d pages are still being made", n)
 	}
 	close(unread.end)
@@ -178,7 +178,7 @@ func (w *unreadWriter) Write(p []byte) (int, error) {
 func TestMakePageBoundsPagesAtOnce(t *testing.T) {
 	var now, most atomic.Int32
 	var all sync.WaitGroup
-	for range 10 * cap(making) {
+	for range 10 * cap(pageSlots) {
 		all.Go(func() {
 			_, _, _ = makePage(encodingNone, func(io.Writer) (int, error) {
 				n := now.Add(1)
@@ -192,7 +192,7 @@ func TestMakePageBoundsPagesAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := int(most.Load()); n > cap(making) {
+	if n := int(most.Load()); n > cap(pageSlots) {
 		t.Errorf("%d pages at once", n)
 	}
 }

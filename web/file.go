@@ -88,29 +88,29 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.Set("ETag", tag)
-	http.ServeContent(uncopied{w}, r, "", time.Time{}, inMemory{bytes.NewReader(body), body})
+	http.ServeContent(directWriter{w}, r, "", time.Time{}, inMemory{bytes.NewReader(body), body})
 }
 
-// uncopied is the writer of a body in memory. With it, http.ServeContent holds no buffer of 32 kB
-// for a client that does not read.
-type uncopied struct{ http.ResponseWriter }
+// directWriter is the writer of a body in memory. With it, http.ServeContent holds no buffer of 32
+// kB for a client that does not read.
+type directWriter struct{ http.ResponseWriter }
 
-// inMemory is a reader whose body uncopied writes without copying it first.
+// inMemory is a reader whose body directWriter writes without copying it first.
 type inMemory struct {
 	*bytes.Reader
 	body []byte
 }
 
 // ReadFrom implements io.ReaderFrom.
-func (u uncopied) ReadFrom(r io.Reader) (int64, error) {
+func (w directWriter) ReadFrom(r io.Reader) (int64, error) {
 	if part, ok := r.(*io.LimitedReader); ok {
 		if from, ok := part.R.(inMemory); ok {
 			rest := from.body[len(from.body)-from.Len():]
-			n, err := u.Write(rest[:min(part.N, int64(len(rest)))])
+			n, err := w.Write(rest[:min(part.N, int64(len(rest)))])
 			return int64(n), err
 		}
 	}
-	return io.Copy(u.ResponseWriter, r) // for several ranges, r reads from a pipe
+	return io.Copy(w.ResponseWriter, r) // for several ranges, r reads from a pipe
 }
 
 // encodingFor returns the best encoding that an Accept-Encoding header accepts.

@@ -20,9 +20,9 @@ type Pips struct {
 
 // ConsoleCountdown is a text with a wait that the console's script counts down.
 type ConsoleCountdown struct {
-	MS   int64  // milliseconds left when the answer was written; 0: nothing to count
-	Said string // pattern with {wait}
-	Over string // text when the time has come
+	MS      int64  // milliseconds left when the answer was written; 0: nothing to count
+	Pattern string // pattern with {wait}
+	Over    string // text when the time has come
 }
 
 // PipsOf returns one rule's state without its texts, which the caller adds.

@@ -32,15 +32,15 @@ func TestTheWidgetsPreflight(t *testing.T) {
 	}
 }
 
-// most bounds the module of the widget's first card, in one language and compressed with brotli, in
-// bytes. No other test bounds it.
-const most = 10_240
+// maxWidgetBytes bounds the module of the widget's first card, in one language and compressed with
+// brotli, in bytes. No other test bounds it.
+const maxWidgetBytes = 10_240
 
 func TestTheWidgetIsSmall(t *testing.T) {
 	for _, w := range texts.PageLanguages() {
 		got := askWidget("/widget.js?lang="+w.Lang(), "Accept-Encoding", "gzip, deflate, br, zstd")
 		t.Logf("%s: %d bytes with brotli", w.Lang(), got.Body.Len())
-		if got.Code != http.StatusOK || got.Header().Get("Content-Encoding") != "br" || got.Body.Len() > most {
+		if got.Code != http.StatusOK || got.Header().Get("Content-Encoding") != "br" || got.Body.Len() > maxWidgetBytes {
 			t.Errorf("%s: %d, %d bytes, %v", w.Lang(), got.Code, got.Body.Len(), got.Header())
 		}
 		if needsMore.MatchString(askWidget("/widget.js?lang=" + w.Lang()).Body.String()) {

@@ -107,7 +107,7 @@ type backupCommand struct {
 }
 
 func (b backupCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	defer p.sayItGoesOn("backup")()
+	defer p.printProgress("backup")()
 	if b.File == "-" {
 		if out, ok := p.out.(*os.File); ok && isTerminal(out) {
 			return errors.New("standard output is a terminal, which cannot hold an archive: name a file or a pipe; " +
@@ -127,7 +127,7 @@ type restoreCommand struct {
 }
 
 func (r restoreCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	defer p.sayItGoesOn("restore")()
+	defer p.printProgress("restore")()
 	in := os.Stdin
 	if r.File != "-" {
 		f, err := os.Open(r.File)
@@ -145,7 +145,7 @@ type moveCommand struct {
 }
 
 func (c moveCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	defer p.sayItGoesOn("move")()
+	defer p.printProgress("move")()
 	return commands.MoveToPostgres(ctx, cfg, c.To, p.out)
 }
 
@@ -201,7 +201,7 @@ func (d doctorCommand) Validate() error {
 }
 
 func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
-	defer p.sayItGoesOn("doctor")()
+	defer p.printProgress("doctor")()
 	cfg.DKIMSelector, cfg.BehindURL, cfg.TestRecipient, cfg.TestApp = d.DKIMSelector, d.Behind, d.To, d.App
 	return checks.Examine(ctx, cfg, p.out)
 }
@@ -320,8 +320,9 @@ func (k keyCommand) Run(p program) error {
 	return p.println(value)
 }
 
-// sayItGoesOn prints a line every 10 s until the caller calls stop, which waits for the last line.
-func (p program) sayItGoesOn(command string) (stop func()) {
+// printProgress prints a line every 10 s until the caller calls stop, which waits for the last
+// line.
+func (p program) printProgress(command string) (stop func()) {
 	ended, began := make(chan struct{}), time.Now()
 	var lines sync.WaitGroup
 	lines.Go(func() {

@@ -109,12 +109,12 @@ const exitUsage = 2
 // printMistake prints the mistake in a command line. Then it prints the list of commands, or the
 // usage of the command.
 func (p program) printMistake(parser *kong.Kong, args []string, err error) {
-	said, among := err.Error(), parser.Model.Node
+	text, node := err.Error(), parser.Model.Node
 	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil &&
 		len(mistake.Context.Args) > 0 {
 		// If args name no command, kong selects the default command, whose usage would not help.
 		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name {
-			among = selected
+			node = selected
 		}
 	}
 	var names []string
@@ -122,17 +122,17 @@ func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 		names = append(names, c.Name)
 	}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") && !slices.Contains(names, args[0]) {
-		said = "there is no command " + document.Printable(args[0]) + document.DidYouMean(args[0], names)
+		text = "there is no command " + document.Printable(args[0]) + document.DidYouMean(args[0], names)
 	}
-	_, _ = fmt.Fprintln(p.err, "sendcode: error:", said)
-	if among == parser.Model.Node {
-		for _, c := range among.Children {
+	_, _ = fmt.Fprintln(p.err, "sendcode: error:", text)
+	if node == parser.Model.Node {
+		for _, c := range node.Children {
 			_, _ = fmt.Fprintf(p.err, "  %-8s %s\n", c.Name, c.Help)
 		}
 		return
 	}
-	_, _ = fmt.Fprintln(p.err, "usage:", among.Summary())
-	for _, v := range among.Positional {
+	_, _ = fmt.Fprintln(p.err, "usage:", node.Summary())
+	for _, v := range node.Positional {
 		_, _ = fmt.Fprintf(p.err, "  %s: %s\n", v.Summary(), v.Help)
 	}
 }

@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process prepares a process of this program, in a directory of its own. It inherits no SENDCODE_
-// variable from this process.
-func process(t *testing.T, environ ...string) *exec.Cmd {
+// newProcess prepares a newProcess of this program, in a directory of its own. It inherits no
+// SENDCODE_ variable from this process.
+func newProcess(t *testing.T, environ ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Dir = t.TempDir()
@@ -154,9 +154,9 @@ func TestCommands(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for _, kind := range []string{"secret", "public"} {
-		out, said, code := sendcode(t, nil, "key", "--kind", kind)
+		out, stderr, code := sendcode(t, nil, "key", "--kind", kind)
 		value := strings.TrimSpace(out)
-		_, line, _ := strings.Cut(said, "\n- {")
+		_, line, _ := strings.Cut(stderr, "\n- {")
 		line, _, _ = strings.Cut("- {"+line, "\n")
 		if code != 0 || !strings.HasPrefix(value, map[string]string{"secret": "sk_", "public": "pk_"}[kind]) || len(value) != 35 {
 			t.Errorf("%s: code %d, %q", kind, code, out)
@@ -169,8 +169,8 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	// With --trust=known, the printed line has trust: known. A public key can't have it.
-	if _, said, code := sendcode(t, nil, "key", "--trust=known"); code != 0 || !strings.Contains(said, ", kind: secret, trust: known, sha256: ") {
-		t.Errorf("code %d, %q", code, said)
+	if _, stderr, code := sendcode(t, nil, "key", "--trust=known"); code != 0 || !strings.Contains(stderr, ", kind: secret, trust: known, sha256: ") {
+		t.Errorf("code %d, %q", code, stderr)
 	}
 	if out, stderr, code := sendcode(t, nil, "key", "--trust=known", "--kind=public"); code == 0 || out != "" || !strings.Contains(stderr, "--kind secret") {
 		t.Errorf("code %d, %q, %q", code, out, stderr)
@@ -245,7 +245,7 @@ func TestDoctor(t *testing.T) {
 			[]string{"--dkim-selector=s1"},
 		},
 	} {
-		cmd := process(t, c.environ...)
+		cmd := newProcess(t, c.environ...)
 		cmd.Args = append(append(cmd.Args, "doctor"), c.args...)
 		out, _ := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(string(out), line) != 1 ||
@@ -255,8 +255,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// running starts a process and waits until it prints that it serves.
-func running(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
+// startProcess starts a process and waits until it prints that it serves.
+func startProcess(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	t.Helper()
 	pipe, err := cmd.StdoutPipe()
 	servertest.OK(t, err)
@@ -265,12 +265,12 @@ func running(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	}
 	servertest.OK(t, cmd.Start())
 	out := bufio.NewReader(pipe)
-	said(t, out, "running")
+	awaitLine(t, out, "running")
 	return out
 }
 
-// said reads up to a line that contains text, and returns the part of this line after text.
-func said(t *testing.T, out *bufio.Reader, text string) string {
+// awaitLine reads up to a line that contains text, and returns the part of this line after text.
+func awaitLine(t *testing.T, out *bufio.Reader, text string) string {
 	t.Helper()
 	for {
 		line, err := out.ReadString('\n')
@@ -376,18 +376,18 @@ func TestServeSamplesTheHeapWithADebugAddress(t *testing.T) {
 // keys only to standard output, and logs no secret. A second process in the same directory serves
 // once the first one has ended.
 func TestServesWithNothingGiven(t *testing.T) {
-	cmd := process(t, "SENDCODE_LOG_LEVEL=debug")
+	cmd := newProcess(t, "SENDCODE_LOG_LEVEL=debug")
 	var log servertest.Text
 	cmd.Stderr = &log
-	out := running(t, cmd)
-	key := "sk_" + strings.TrimSpace(said(t, out, "Bearer sk_"))
+	out := startProcess(t, cmd)
+	key := "sk_" + strings.TrimSpace(awaitLine(t, out, "Bearer sk_"))
 	key = strings.TrimRight(key, `' \`)
-	said(t, out, `public-key="pk_`)
+	awaitLine(t, out, `public-key="pk_`)
 	secrets, err := os.ReadFile(filepath.Join(cmd.Dir, "data", "secrets.yaml"))
 	if err != nil || !bytes.Contains(secrets, []byte(`api_key: "`+key+`"`)) {
 		t.Errorf("secrets: %v", err)
 	}
-	second := process(t)
+	second := newProcess(t)
 	var waits servertest.Text
 	second.Dir, second.Stderr = cmd.Dir, &waits
 	pipe, err := second.StdoutPipe()
@@ -400,7 +400,7 @@ func TestServesWithNothingGiven(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, rest)
 	}
-	said(t, itsOut, "running")
+	awaitLine(t, itsOut, "running")
 	servertest.OK(t, second.Process.Signal(syscall.SIGTERM))
 	_, _ = io.ReadAll(itsOut)
 	servertest.OK(t, second.Wait())
@@ -423,11 +423,11 @@ func TestServesWithNothingGiven(t *testing.T) {
 // signal comes. After SIGINT, the program does not wait for SENDCODE_DRAIN.
 func TestDrains(t *testing.T) {
 	for _, signals := range [][]syscall.Signal{{syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGTERM, syscall.SIGINT}, {syscall.SIGINT}} {
-		cmd := process(t, "SENDCODE_DRAIN=10m")
+		cmd := newProcess(t, "SENDCODE_DRAIN=10m")
 		var log servertest.Text
 		cmd.Stderr = &log
-		out := running(t, cmd)
-		base := "http://" + strings.Trim(said(t, out, "http://"), "/\n")
+		out := startProcess(t, cmd)
+		base := "http://" + strings.Trim(awaitLine(t, out, "http://"), "/\n")
 		for i, s := range signals {
 			servertest.OK(t, cmd.Process.Signal(s))
 			if i < len(signals)-1 {

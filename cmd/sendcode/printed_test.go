@@ -17,10 +17,10 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// printed runs a command line as a process of its own, and returns its standard output.
-func printed(t *testing.T, environ []string, args ...string) string {
+// runProcess runs a command line as a process of its own, and returns its standard output.
+func runProcess(t *testing.T, environ []string, args ...string) string {
 	t.Helper()
-	cmd := process(t, environ...)
+	cmd := newProcess(t, environ...)
 	cmd.Args = append(cmd.Args, args...)
 	out, err := cmd.Output()
 	if err != nil {
@@ -33,7 +33,7 @@ func printed(t *testing.T, environ []string, args ...string) string {
 // program. The script must end with an exec of this program, so that signals reach it.
 func shell(t *testing.T, dir, script string, environ ...string) *exec.Cmd {
 	t.Helper()
-	cmd := process(t, append(environ, "sendcode="+os.Args[0])...)
+	cmd := newProcess(t, append(environ, "sendcode="+os.Args[0])...)
 	cmd.Path, cmd.Args, cmd.Dir = "/bin/sh", []string{"sh", "-euc", script}, dir
 	return cmd
 }
@@ -51,20 +51,20 @@ func TestStartsWithWhatCommandsPrint(t *testing.T) {
 	const others = "\nSENDCODE_SMTP_URL='smtp://u:p@127.0.0.1:1'\nSENDCODE_MAIL_FROM='Shop <codes@shop.example>'\nSENDCODE_PUBLIC_URL=https://codes.example\n"
 	const load = "set -a; . ./env; set +a; exec \"$sendcode\" serve"
 	install := func(dir, where, show string) string {
-		return printed(t, []string{"SENDCODE_SMTP_URL=smtp://u:p@127.0.0.1:1"}, "init", "--yes", "--root="+dir, "--where="+where, "--show="+show,
+		return runProcess(t, []string{"SENDCODE_SMTP_URL=smtp://u:p@127.0.0.1:1"}, "init", "--yes", "--root="+dir, "--where="+where, "--show="+show,
 			"--origin=https://shop.example", "--public-url=https://codes.example", "--mail-from=Shop <codes@shop.example>")
 	}
 	for name, prepare := range map[string]func(dir string) (script string){
 		"key --kind=env, alone": func(dir string) string {
-			write(t, dir, "env", printed(t, nil, "key", "--kind=env"))
+			write(t, dir, "env", runProcess(t, nil, "key", "--kind=env"))
 			return load
 		},
 		"key --kind=env, for other machines": func(dir string) string {
-			write(t, dir, "env", printed(t, nil, "key", "--kind=env")+others+"SENDCODE_ADDR=:0\nSENDCODE_ADMIN_ADDR=127.0.0.1:0\n")
+			write(t, dir, "env", runProcess(t, nil, "key", "--kind=env")+others+"SENDCODE_ADDR=:0\nSENDCODE_ADMIN_ADDR=127.0.0.1:0\n")
 			return load
 		},
 		"key --kind=env, with a widget": func(dir string) string {
-			write(t, dir, "env", printed(t, nil, "key", "--kind=env")+others+"SENDCODE_ORIGINS=https://shop.example\n")
+			write(t, dir, "env", runProcess(t, nil, "key", "--kind=env")+others+"SENDCODE_ORIGINS=https://shop.example\n")
 			return load
 		},
 		"each kind of key": func(string) string {
@@ -75,29 +75,29 @@ func TestStartsWithWhatCommandsPrint(t *testing.T) {
 		"what an error asks for": func(dir string) string {
 			write(t, dir, "settings.yaml", "apps:\n  - name: shop\n    webhook: {url: https://shop.example/hook}\n")
 			cmd := shell(t, dir, `exec "$sendcode" config`, "SENDCODE_CONFIG=settings.yaml")
-			said, _ := cmd.CombinedOutput()
-			give := regexp.MustCompile(`give (SENDCODE_WEBHOOK_SECRETS=.*)`).FindStringSubmatch(string(said))
+			output, _ := cmd.CombinedOutput()
+			give := regexp.MustCompile(`give (SENDCODE_WEBHOOK_SECRETS=.*)`).FindStringSubmatch(string(output))
 			if give == nil {
-				t.Fatalf("%s", said)
+				t.Fatalf("%s", output)
 			}
 			return "sendcode() { command \"$sendcode\" \"$@\"; }; export SENDCODE_CONFIG=settings.yaml " + give[1] + "; exec \"$sendcode\""
 		},
 		"the line of key": func(dir string) string {
-			cmd := process(t)
+			cmd := newProcess(t)
 			cmd.Args = append(cmd.Args, "key", "--kind=public")
-			var said strings.Builder
-			cmd.Stderr = &said
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
 			servertest.OK(t, cmd.Run())
-			line := regexp.MustCompile(`(?m)^- \{.*\}$`).FindString(said.String())
+			line := regexp.MustCompile(`(?m)^- \{.*\}$`).FindString(stderr.String())
 			write(t, dir, "settings.yaml", "apps:\n  - name: shop\n    origins: [https://shop.example]\n    keys:\n      "+line+"\n")
 			return `SENDCODE_CONFIG=settings.yaml exec "$sendcode"`
 		},
 		"config": func(dir string) string {
-			write(t, dir, "settings.yaml", printed(t, []string{"SENDCODE_ADDR=127.0.0.1:0"}, "config"))
+			write(t, dir, "settings.yaml", runProcess(t, []string{"SENDCODE_ADDR=127.0.0.1:0"}, "config"))
 			return `SENDCODE_CONFIG=settings.yaml exec "$sendcode"`
 		},
 		"config --example": func(dir string) string {
-			write(t, dir, "settings.yaml", printed(t, nil, "config", "--example"))
+			write(t, dir, "settings.yaml", runProcess(t, nil, "config", "--example"))
 			return `SENDCODE_CONFIG=settings.yaml exec "$sendcode"`
 		},
 		"init for systemd, the page": func(dir string) string {
@@ -158,7 +158,7 @@ func TestBannerCanBePasted(t *testing.T) {
 		t.Skip("curl is not installed")
 	}
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
-		cmd := process(t, "SENDCODE_ADDR="+addr)
+		cmd := newProcess(t, "SENDCODE_ADDR="+addr)
 		var log servertest.Text
 		cmd.Stderr = &log
 		pipe, err := cmd.StdoutPipe()
@@ -201,9 +201,9 @@ func TestBannerCanBePasted(t *testing.T) {
 			servertest.Same(t, url, resp.StatusCode, status)
 		}
 		command := find(`(?s)(curl -i .*?example\.com"}')`)
-		said, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
-		if err != nil || !strings.Contains(string(said), "HTTP/1.1 202 ") {
-			t.Errorf("%s: %v %s", command, err, said)
+		output, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
+		if err != nil || !strings.Contains(string(output), "HTTP/1.1 202 ") {
+			t.Errorf("%s: %v %s", command, err, output)
 		}
 		if url := find(`curl -i (\S+)`); strings.Contains(addr, "[") && !strings.HasPrefix(url, "'") {
 			t.Errorf("zsh takes the brackets of %s for a pattern", url)

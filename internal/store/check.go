@@ -63,11 +63,11 @@ func ValidatedIntent(in Intent) (Intent, error) {
 			strings.Contains(p, PurposeSeparator)
 	}):
 		return in, BadRequestf("a purpose has control characters")
-	case len(v.Replaces) > MaxReplacedIDs || !AreValidTexts(strings.Join(v.Replaces, RuleSeparator)):
+	case len(v.Replaces) > MaxReplacedIDs || !AreValidTexts(strings.Join(v.Replaces, ListSeparator)):
 		return in, BadRequestf("a verification replaces at most %d others", MaxReplacedIDs)
 	case slices.ContainsFunc(s.Observed, func(r string) bool {
 		return r == "" || !AreValidTexts(r) ||
-			strings.Contains(r, RuleSeparator)
+			strings.Contains(r, ListSeparator)
 	}):
 		return in, BadRequestf("an observed rule has no name, or one with a comma")
 	}
@@ -153,9 +153,9 @@ func (f Filter) MayMatchRefusals() bool {
 	return !f.SendsOnly && (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Labels == Labels{} && f.Outcome == ""
 }
 
-// RuleSeparator separates the names of rules, or other texts of a list, in a column. None of them
+// ListSeparator separates the names of rules, or other texts of a list, in a column. None of them
 // contains it.
-const RuleSeparator = ","
+const ListSeparator = ","
 
 // Validate refuses a query without a Holder, since knowing an address gives no right to see its
 // verifications, or with a text that no row can have. Errors wrap ErrBadRequest.

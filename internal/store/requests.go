@@ -216,17 +216,17 @@ type SendDetails struct {
 // resend tries last, and those of them that took a message which didn't bounce. It leaves out a
 // carrier that refused for its own limit on the number (ReasonCarrierLimit): a resend must not
 // evade that limit through another carrier.
-func (d SendDetails) UsedProviders() (used, took []string) {
+func (d SendDetails) UsedProviders() (used, acceptedBy []string) {
 	for _, r := range d.Related {
 		if r.VerificationID == d.Send.VerificationID && r.Number > 0 && r.Number < d.Send.Number && r.Provider != "" &&
 			r.Reason != ReasonCarrierLimit {
 			used = append(used, r.Provider)
 			if (r.Status == Sent || r.Status == Delivered) && !r.Bounced {
-				took = append(took, r.Provider)
+				acceptedBy = append(acceptedBy, r.Provider)
 			}
 		}
 	}
-	return used, took
+	return used, acceptedBy
 }
 
 // Lockout says whether too many failed checks prevent checks of a recipient's codes that one class

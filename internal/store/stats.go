@@ -9,14 +9,14 @@ import (
 
 // StatsQuery selects the rows logged in [From, To). Empty App, Channel or Purpose select all.
 type StatsQuery struct {
-	App      string
-	Channel  recipient.Channel
-	Purpose  string
-	From, To time.Time
-	Each     time.Duration // whole seconds; intervals begin at its multiples since 1970
-	// Zone is the time zone of days, if Each is a number of days; nil means UTC. Rows are counted
-	// by hours of UTC, so if the offset isn't whole hours, a day begins with the first such hour
-	// that starts on it.
+	App            string
+	Channel        recipient.Channel
+	Purpose        string
+	From, To       time.Time
+	IntervalLength time.Duration // whole seconds; intervals begin at its multiples since 1970
+	// Zone is the time zone of days, if IntervalLength is a number of days; nil means UTC. Rows are
+	// counted by hours of UTC, so if the offset isn't whole hours, a day begins with the first such
+	// hour that starts on it.
 	Zone *time.Location
 }
 
@@ -51,7 +51,7 @@ type StopCount struct {
 // Validated truncates From and To to microseconds. Errors wrap ErrBadRequest.
 func (q StatsQuery) Validated() (StatsQuery, error) {
 	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)
-	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
+	if q.From.IsZero() || !q.From.Before(q.To) || q.IntervalLength < time.Second || q.IntervalLength%time.Second != 0 ||
 		!AreValidTexts(q.App, q.Purpose, string(q.Channel)) {
 		return q, BadRequestf("statistics need a time range in whole seconds")
 	}
@@ -68,12 +68,13 @@ type ZoneOffset struct {
 const day = 24 * time.Hour
 
 // ZoneOffsets returns the zone's offsets in the query's range, sorted by time. The first also
-// applies to earlier times. If Zone is nil or Each isn't a number of days, the only offset is 0.
+// applies to earlier times. If Zone is nil or IntervalLength isn't a number of days, the only
+// offset is 0.
 func (q StatsQuery) ZoneOffsets() (all []ZoneOffset) {
-	if q.Zone == nil || q.Each%day != 0 {
+	if q.Zone == nil || q.IntervalLength%day != 0 {
 		return []ZoneOffset{{}}
 	}
-	at, end := q.From.Add(-2*q.Each).In(q.Zone), q.To.Add(2*q.Each)
+	at, end := q.From.Add(-2*q.IntervalLength).In(q.Zone), q.To.Add(2*q.IntervalLength)
 	for {
 		_, east := at.Zone()
 		all = append(all, ZoneOffset{From: at.UTC(), Offset: time.Duration(math.Floor(float64(east)/3600)) * time.Hour})
@@ -102,14 +103,14 @@ func (q StatsQuery) intervalNumber(at time.Time) int64 {
 			offset = s.Offset
 		}
 	}
-	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.Each.Seconds()))
+	return int64(math.Floor(float64(at.Add(offset).Unix()) / q.IntervalLength.Seconds()))
 }
 
 // StartOfInterval is the inverse of intervalNumber: it returns the start of the interval n.
 func (q StatsQuery) StartOfInterval(n int64) (at time.Time) {
 	all := q.ZoneOffsets()
 	for i, s := range all {
-		at = time.Unix(n*int64(q.Each/time.Second), 0).UTC().Add(-s.Offset)
+		at = time.Unix(n*int64(q.IntervalLength/time.Second), 0).UTC().Add(-s.Offset)
 		if i > 0 && at.Before(s.From) { // a clock change skipped the first hour of the day
 			at = s.From
 		}

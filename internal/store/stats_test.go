@@ -30,7 +30,7 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 			t.Fatal(err)
 		}
 		from, _ := time.Parse(time.RFC3339, c.from)
-		q := StatsQuery{From: from, To: from.AddDate(0, 0, c.days), Each: 24 * time.Hour, Zone: zone}
+		q := StatsQuery{From: from, To: from.AddDate(0, 0, c.days), IntervalLength: 24 * time.Hour, Zone: zone}
 		at := q.IntervalStart(from)
 		for i, want := range c.want {
 			if got := at.Format("2006-01-02T15:04Z"); got != want {
@@ -44,7 +44,7 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 		}
 	}
 	// Hours are those of UTC in every zone.
-	q := StatsQuery{From: time.Unix(7200, 0), To: time.Unix(9000, 0), Each: time.Hour, Zone: time.FixedZone("", 1800)}
+	q := StatsQuery{From: time.Unix(7200, 0), To: time.Unix(9000, 0), IntervalLength: time.Hour, Zone: time.FixedZone("", 1800)}
 	if got := q.IntervalStart(time.Unix(7300, 0)); got.Unix() != 7200 || q.NextIntervalStart(got).Unix() != 10800 {
 		t.Errorf("an hour begins %s", got)
 	}

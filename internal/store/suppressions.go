@@ -73,11 +73,11 @@ func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && 
 // A burst is more than BurstLimit recipients whom one mail server refused with the same words
 // within BurstWindow, after sends by one class of callers. The server may be at fault, so all
 // suppressions of the burst are lifted. sqldb.DB.LiftedBursts returns only bursts whose
-// suppressions began less than BurstTold ago.
+// suppressions began less than BurstReportedFor ago.
 const (
-	BurstLimit  = 5
-	BurstWindow = 10 * time.Minute
-	BurstTold   = time.Hour
+	BurstLimit       = 5
+	BurstWindow      = 10 * time.Minute
+	BurstReportedFor = time.Hour
 )
 
 // These are the values of LiftedWhy if no administrator lifted the suppression.

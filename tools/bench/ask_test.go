@@ -56,14 +56,14 @@ func (o *opened) to() string { return fmt.Sprintf("someone-%d@example.com", o.n)
 type request struct {
 	method, path, header, body string
 	status                     int
-	says                       string
+	wantText                   string
 }
 
 // known is the member by which a back end says that it knows the person.
 const known = `,"trust":"known"`
 
-// askService makes requests for the service and the floor.
-func askService(workload string, o *opened) request {
+// newServiceRequest makes requests for the service and the floor.
+func newServiceRequest(workload string, o *opened) request {
 	const path = "/v1/verifications"
 	r := request{
 		http.MethodPost, path, "Authorization: Bearer " + apiKey + "\r\nContent-Type: application/json\r\n",
@@ -73,24 +73,24 @@ func askService(workload string, o *opened) request {
 	case flood, wideFlood:
 		r.status = http.StatusTooManyRequests
 	case look:
-		r.method, r.path, r.body, r.status, r.says = http.MethodGet, path+"/"+o.id, "", http.StatusOK, `"quota":`
+		r.method, r.path, r.body, r.status, r.wantText = http.MethodGet, path+"/"+o.id, "", http.StatusOK, `"quota":`
 	case check:
-		r.path, r.status, r.says = path+"/"+o.id+"/check", http.StatusOK, `"valid":true`
+		r.path, r.status, r.wantText = path+"/"+o.id+"/check", http.StatusOK, `"valid":true`
 		r.body = `{"code":"` + o.code + `"}`
 	}
 	return r
 }
 
-// askOlderService makes requests for older builds, in which every person counts as known.
-func askOlderService(workload string, o *opened) request {
-	r := askService(workload, o)
+// newOlderServiceRequest makes requests for older builds, in which every person counts as known.
+func newOlderServiceRequest(workload string, o *opened) request {
+	r := newServiceRequest(workload, o)
 	r.body = strings.Replace(r.body, known, "", 1)
 	return r
 }
 
-// askOTPGateway makes requests for otpgateway, which answers a send only after the mail, and with
-// the code.
-func askOTPGateway(workload string, o *opened) request {
+// newOTPGatewayRequest makes requests for otpgateway, which answers a send only after the mail, and
+// with the code.
+func newOTPGatewayRequest(workload string, o *opened) request {
 	auth := base64.StdEncoding.EncodeToString([]byte("bench:secret"))
 	r := request{
 		http.MethodPut, fmt.Sprintf("/api/otp/someone-%d", o.n),
@@ -148,7 +148,7 @@ func (c *caller) do(r request) error {
 	for name, values := range answer.Header {
 		c.size += len(name) + len(": \r\n") + len(values[0])
 	}
-	if answer.StatusCode != r.status || !bytes.Contains(c.body, []byte(r.says)) {
+	if answer.StatusCode != r.status || !bytes.Contains(c.body, []byte(r.wantText)) {
 		return fmt.Errorf("%s %s: %s %s", r.method, r.path, answer.Status, c.body)
 	}
 	return nil
@@ -170,7 +170,7 @@ type sample struct {
 // one makes a request and records the code and ID in the answer.
 func (c *contender) one(x *caller, workload string, o *opened) (sample, error) {
 	asked := time.Now()
-	err := x.do(c.ask(workload, o))
+	err := x.do(c.newRequest(workload, o))
 	s := sample{o, asked, time.Now()}
 	if o.id == "" {
 		o.id, o.code = x.field("id"), x.field("otp")

@@ -53,7 +53,7 @@ type cell struct {
 // contender is a measured program.
 type contender struct {
 	name, base string // host:port
-	ask        func(workload string, o *opened) request
+	newRequest func(workload string, o *opened) request
 	knows      []string // the workloads that it can run
 	process    *servertest.Process
 	database   string    // name of its database; empty: it has none
@@ -132,7 +132,7 @@ func (ri *rig) startAll() {
 		c := ri.contenders[len(ri.contenders)-1]
 		x := &caller{base: c.base}
 		if _, err := c.one(x, send, ri.recipient()); err != nil {
-			c.ask = askOlderService
+			c.newRequest = newOlderServiceRequest
 		}
 		x.close()
 	}
@@ -143,7 +143,7 @@ func (ri *rig) startAll() {
 		fmt.Sprintf("FLOOR_BYTES=%d %d", answer-floorHead, text), "FLOOR_REDIS_URL=" + ri.redisURL(),
 		"FLOOR_DATABASE_URL=" + url, "FLOOR_SMTP_ADDR=" + ri.mails.Addr().String(),
 	}
-	floor := &contender{name: fairFloor, ask: askService, knows: []string{send, check}, database: name}
+	floor := &contender{name: fairFloor, newRequest: newServiceRequest, knows: []string{send, check}, database: name}
 	ri.start(floor, cmd)
 	if a, t := ri.bytesOf(floor); a < answer || t != text { // no contender wins by shorter texts
 		ri.Fatalf("the floor answers with %d bytes and mails %d, the service %d and %d", a, t, answer, text)
@@ -202,7 +202,7 @@ func (ri *rig) startService(name, program string) {
 		"SENDCODE_API_KEY=" + apiKey, "SENDCODE_METRICS_TOKEN=" + servertest.MetricsToken, "SENDCODE_DATA_DIR=" + data,
 		"SENDCODE_SMTP_URL=smtp://" + ri.mails.Addr().String() + "?conns=16",
 	}
-	ri.start(&contender{name: name, ask: askService, knows: workloads, database: database}, cmd)
+	ri.start(&contender{name: name, newRequest: newServiceRequest, knows: workloads, database: database}, cmd)
 }
 
 // startOTPGateway runs otpgateway with the same number of connections to the mail server as the
@@ -243,7 +243,7 @@ tls_skip_verify = true
 	ri.must(err)
 	cmd := exec.Command(program, "--config", file)
 	cmd.Dir = filepath.Dir(program) // the folder that contains static
-	ri.start(&contender{name: otpgateway, ask: askOTPGateway, knows: []string{send, check}}, cmd)
+	ri.start(&contender{name: otpgateway, newRequest: newOTPGatewayRequest, knows: []string{send, check}}, cmd)
 }
 
 // serving matches the log line with the address on which a program listens.

@@ -153,8 +153,8 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 			f, found := known[key]
 			switch before := len(d.Errs.Mistakes); {
 			case !found:
-				like := DidYouMean(key, slices.Sorted(maps.Keys(known)))
-				d.AddMistakeAt(n, at, "there is no such key%s", like)
+				suggestion := DidYouMean(key, slices.Sorted(maps.Keys(known)))
+				d.AddMistakeAt(n, at, "there is no such key%s", suggestion)
 			// Null counts as not given. So does an empty value, unless the field is a string.
 			case IsNull(n) || isEmptyScalar(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String:
 			default:
@@ -178,7 +178,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 }
 
 // decodeValue decodes a node into v. It returns the mappings in the node, for Mapping.Children.
-func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (places []*Mapping) {
+func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) (mappings []*Mapping) {
 	_, unmarshals := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
 	case IsScalar(v.Type()) || unmarshals && v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode:
@@ -200,39 +200,39 @@ func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag re
 	default:
 		v.SetZero()
 		d.eachItem(n, path, func(n *yaml.Node, path string) {
-			places = append(places,
+			mappings = append(mappings,
 				d.decodeItem(n, path, v, tag)...)
 		})
 	}
-	return places
+	return mappings
 }
 
 // decodeItem appends an element to the list, unless it is a single value with a mistake. It returns
 // the mappings in the element.
 func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Mapping {
 	before := len(d.Errs.Mistakes)
-	one := reflect.New(list.Type().Elem()).Elem()
+	element := reflect.New(list.Type().Elem()).Elem()
 	if isEmptyScalar(n) {
 		d.AddMistakeAt(n, path, "is empty; leave it out")
 	}
-	places := d.decodeValue(n, path, one, tag)
-	problem := checkUnique(list, one, tag)
+	mappings := d.decodeValue(n, path, element, tag)
+	problem := checkUnique(list, element, tag)
 	switch {
-	case places == nil && len(d.Errs.Mistakes) > before:
+	case mappings == nil && len(d.Errs.Mistakes) > before:
 		return nil
-	case places == nil && problem != "":
+	case mappings == nil && problem != "":
 		d.AddMistakeAt(n, path, "%s", problem)
 		return nil
 	case problem != "":
-		places[0].AddMistake(tag.Get("unique"), "%s", problem)
+		mappings[0].AddMistake(tag.Get("unique"), "%s", problem)
 	}
-	list.Set(reflect.Append(list, one))
-	return places
+	list.Set(reflect.Append(list, element))
+	return mappings
 }
 
-// checkUnique returns a problem if the list already has an element that equals one. The tag unique
-// says whether whole elements are compared, or only the values of a key.
-func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
+// checkUnique returns a problem if the list already has an element that equals element. The tag
+// unique says whether whole elements are compared, or only the values of a key.
+func checkUnique(list, element reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {
 		if v.Kind() == reflect.Struct && !IsScalar(v.Type()) {
@@ -242,7 +242,7 @@ func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 		return v.Interface()
 	}
 	for i := 0; key != "" && i < list.Len(); i++ {
-		if value := part(one); value != "" && reflect.DeepEqual(part(list.Index(i)), value) {
+		if value := part(element); value != "" && reflect.DeepEqual(part(list.Index(i)), value) {
 			return Printable(fmt.Sprint(value)) + " is given twice"
 		}
 	}
@@ -253,7 +253,7 @@ func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag refl
 	v.SetZero()
 	d.eachEntry(n, path, func(key string, n *yaml.Node, path string) {
 		before := len(d.Errs.Mistakes)
-		one := reflect.New(v.Type().Elem()).Elem()
+		element := reflect.New(v.Type().Elem()).Elem()
 		if problem := d.Checks[tag.Get("keys")]; problem != nil && problem(key) != "" {
 			d.AddMistakeAt(n, path, "%s", problem(key))
 			return
@@ -261,10 +261,10 @@ func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag refl
 		if isEmptyScalar(n) && !IsNull(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
 			d.AddMistakeAt(n, path, "is empty; leave it out")
 		}
-		if one.Kind() == reflect.Struct {
-			d.DecodeStruct(n, path, one)
+		if element.Kind() == reflect.Struct {
+			d.DecodeStruct(n, path, element)
 		} else {
-			d.decodeValue(n, path, one, tag)
+			d.decodeValue(n, path, element, tag)
 			if len(d.Errs.Mistakes) > before {
 				return
 			}
@@ -272,6 +272,6 @@ func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag refl
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
-		v.SetMapIndex(reflect.ValueOf(key), one)
+		v.SetMapIndex(reflect.ValueOf(key), element)
 	})
 }

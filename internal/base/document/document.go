@@ -32,13 +32,13 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
+		detail := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
 		// The parser reports the line in which it noticed the mistake. The mistake itself may be in
 		// an earlier line.
-		if line, ok := strings.CutPrefix(said, ": line "); ok {
-			said = ", near line " + line
+		if line, ok := strings.CutPrefix(detail, ": line "); ok {
+			detail = ", near line " + line
 		}
-		d.Errs.Add(d.Name, "is not YAML%s", Printable(said))
+		d.Errs.Add(d.Name, "is not YAML%s", Printable(detail))
 		return nil
 	case len(root.Content) == 0 || IsNull(root.Content[0]):
 		return nil

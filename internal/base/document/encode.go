@@ -77,9 +77,9 @@ func (e Encoder) encodeComposite(v reflect.Value) *yaml.Node {
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, key := range keys {
-			one := reflect.New(v.Type().Elem()).Elem()
-			one.Set(v.MapIndex(key))
-			appendEntry(n, key.String(), e.encodeValue(one, ""))
+			element := reflect.New(v.Type().Elem()).Elem()
+			element.Set(v.MapIndex(key))
+			appendEntry(n, key.String(), e.encodeValue(element, ""))
 		}
 	default:
 		n.Kind = yaml.SequenceNode

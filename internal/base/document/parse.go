@@ -142,7 +142,7 @@ func parseExpiry(text string) (ends time.Time, problem string) {
 // valid.
 func ParseNetwork(text string) (network netip.Prefix, problem string) {
 	network, err := netip.ParsePrefix(text)
-	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {
+	if address, addrErr := netip.ParseAddr(text); err != nil && addrErr == nil && address.Zone() == "" {
 		network, err = netip.PrefixFrom(address, address.BitLen()), nil
 	}
 	switch {

@@ -90,11 +90,11 @@ func (e errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 // later. If the handler panics here, the process ends, because no code could report the panic. That
 // is unlikely: the handler has already written the same line.
 func (e errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
-	if held := e.lines.takePending(key); held > 0 {
+	if pending := e.lines.takePending(key); pending > 0 {
 		time.AfterFunc(time.Second, func() { e.flush(ctx, key, r) })
 		repeated := r.Clone()
 		repeated.Time = time.Now()
-		repeated.AddAttrs(slog.Int("repeated", held))
+		repeated.AddAttrs(slog.Int("repeated", pending))
 		_ = e.Handler.Handle(ctx, repeated)
 	}
 }

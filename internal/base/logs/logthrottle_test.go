@@ -37,7 +37,7 @@ func TestLimitErrors(t *testing.T) {
 		l.Error("panic", "stack", "one")
 		l.Error("panic", "stack", "two")
 		time.Sleep(3 * time.Second)
-		stood := 0
+		counted := 0
 		for _, line := range lines("disk full") {
 			if !strings.Contains(line, "ERROR") {
 				continue
@@ -46,12 +46,12 @@ func TestLimitErrors(t *testing.T) {
 			if _, err := fmt.Sscanf(line[max(0, strings.Index(line, "repeated=")):], "repeated=%d", &more); err != nil {
 				more = 1
 			}
-			if stood += more; !strings.Contains(line, "from=x") {
+			if counted += more; !strings.Contains(line, "from=x") {
 				t.Errorf("without its attributes: %s", line)
 			}
 		}
-		if n := len(lines("disk full")) - 400; n < 5 || n > 6 || stood != 400 {
-			t.Errorf("%d lines for %d of 400 errors", n, stood)
+		if n := len(lines("disk full")) - 400; n < 5 || n > 6 || counted != 400 {
+			t.Errorf("%d lines for %d of 400 errors", n, counted)
 		}
 		servertest.Same(t, "other lines", [3]int{len(lines("another")), len(lines("panic")), len(lines("careful"))}, [3]int{1, 2, 400})
 		l.Error("request failed", "error", full)

@@ -18,21 +18,21 @@ const maxColumns = 80
 func TestTheCodeStandsOnTop(t *testing.T) {
 	r := renderer(t)
 	r.Site = "codes.example"
-	detailed, resent, own, known, branded := shop(), shop(), untitled(), shop(), shop()
+	detailed, resent, own, dayLong, branded := shop(), shop(), untitled(), shop(), shop()
 	detailed.Details = "Pay 40.00 EUR to Shop 12"
 	resent.Minutes = 1
 	own.Code, own.Minutes, own.NotMe = "A1B2C3D4E5F6G7H8", 0, ""
-	known.Minutes, known.Support = 24*60, ""
+	dayLong.Minutes, dayLong.Support = 24*60, ""
 	branded.Home, branded.Details = "https://shop.example/", "Pay 40.00 EUR to Shop 12"
 	for _, locale := range r.locales.All() {
-		for purpose, of := range titles {
+		for purpose, purposeTitles := range titles {
 			for name, data := range map[string]Data{
 				"as usual": shop(), "with details": detailed, "sent again, a minute before its end": resent,
-				"a caller's own code": own, "for a day": known, "with a home page and details": branded,
+				"a caller's own code": own, "for a day": dayLong, "with a home page and details": branded,
 			} {
 				for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 					data.Purpose = ""
-					m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Titles: of, Data: data})
+					m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Titles: purposeTitles, Data: data})
 					for part, text := range map[string]string{"text": m.Text, "HTML": htmlText(m.HTML, false)} {
 						name := fmt.Sprintf("%s, %s, %s, %s, %s", locale, notify, purpose, name, part)
 						before, after, found := strings.Cut(text, "\n"+data.Code+"\n")

@@ -21,12 +21,12 @@ func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
 	long.App, long.Home, long.Code = "The Greengrocers of Lower Saxony", "https://shop.example/", "BKVXRTNZ"
 	long.Details = strings.Repeat("Pay 40.00 EUR to Shop 12 ", 4)[:100]
 	for _, locale := range r.locales.All() {
-		for purpose, of := range titles {
+		for purpose, purposeTitles := range titles {
 			for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 				for _, data := range []Data{shop(), long} {
 					data.Purpose = ""
 					name := fmt.Sprint(locale, " ", purpose, " ", notify, " ", data.App)
-					m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Titles: of, Data: data})
+					m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Titles: purposeTitles, Data: data})
 					p := browsertest.NewPage(t, tab, "data:text/html;base64,"+base64.StdEncoding.EncodeToString([]byte(m.HTML)), "")
 					p.Fits(name)
 					if bottom := browsertest.Value[float64](p, p.Element(".code")+".getBoundingClientRect().bottom"); bottom > 568 || bottom < 100 {

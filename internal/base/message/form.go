@@ -41,12 +41,12 @@ func (r *MailRenderer) Prepare(req RenderRequest) (PreparedMail, error) {
 		return PreparedMail{}, err
 	}
 	form := r.formOf(req)
-	known := &form.renderer.rendered
-	if _, ok := known.getCached(form); !ok || req.Data.Details != "" {
+	rendered := &form.renderer.rendered
+	if _, ok := rendered.getCached(form); !ok || req.Data.Details != "" {
 		if _, err := r.Render(req); err != nil {
 			return PreparedMail{}, err
 		}
-		known.putCached(form, struct{}{}, maxUnfilledMails)
+		rendered.putCached(form, struct{}{}, maxUnfilledMails)
 	}
 	return PreparedMail{
 		Form: form, Fill: req.Data.Code + req.Data.Support + req.Data.Details, Token: tokenOf(req.Data.NotMe), Language: form.key.locale,

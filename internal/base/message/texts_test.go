@@ -137,9 +137,9 @@ func TestSetAppsWithOwnMessages(t *testing.T) {
 		if m.Subject != c.subject {
 			t.Errorf("%s %s: %q, want %q", c.app, c.locale, m.Subject, c.subject)
 		}
-		for _, of := range []string{"color:#0b7a5c;", "#63c09e", `href="https://shop.example/?a=1&amp;b=2"`} {
-			if strings.Contains(m.HTML, of) != (c.app == "shop") {
-				t.Errorf("%s %s: %s in %s", c.app, c.locale, of, m.HTML)
+		for _, brandPart := range []string{"color:#0b7a5c;", "#63c09e", `href="https://shop.example/?a=1&amp;b=2"`} {
+			if strings.Contains(m.HTML, brandPart) != (c.app == "shop") {
+				t.Errorf("%s %s: %s in %s", c.app, c.locale, brandPart, m.HTML)
 			}
 		}
 		if m.Language == "en" && strings.Contains(m.Text, "\nShop & Söhne: https://shop.example/?a=1&b=2\n") != (c.app == "shop") {

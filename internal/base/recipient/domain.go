@@ -135,15 +135,15 @@ func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
 // isUnmistakableCyrillic reports whether a Cyrillic label has a letter that looks like no Latin
 // letter: "почта" has one, "аррӏе" doesn't.
 func isUnmistakableCyrillic(label string, plain func(rune) bool) bool {
-	clear := false
+	distinct := false
 	for _, r := range label {
 		switch {
 		case plain(r):
 		case r < 0x430 || r > 0x45f:
 			return false
 		case !strings.ContainsRune("асеһіјорѕхуъьпгкмнтви", r):
-			clear = true
+			distinct = true
 		}
 	}
-	return clear
+	return distinct
 }

@@ -238,9 +238,9 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 		if back, _, err := parseDomain(DomainOfMasked(masked)); err != nil || back != domain {
 			t.Errorf("the domain in mask %q is not the domain of the address", masked)
 		}
-		loud := regexp.MustCompile(`[a-z]+`).ReplaceAllStringFunc(address, strings.ToUpper)
-		if other, err := Parse(Email, loud); err != nil || other.Hash(testKey) != r.Hash(testKey) {
-			t.Errorf("case frees quota: %q and %q, %v", loud, address, err)
+		upperCased := regexp.MustCompile(`[a-z]+`).ReplaceAllStringFunc(address, strings.ToUpper)
+		if other, err := Parse(Email, upperCased); err != nil || other.Hash(testKey) != r.Hash(testKey) {
+			t.Errorf("case frees quota: %q and %q, %v", upperCased, address, err)
 		}
 	}
 	if again, err := Parse(r.Channel(), address); err != nil || !again.Equal(r) || again.Hash(testKey) != r.Hash(testKey) {

@@ -95,7 +95,7 @@ func (s Sentence) String() string { return s.write(DisplayTime.String) }
 
 // Local writes times in the time zone of the Words that made the sentence, without the zone's name.
 func (s Sentence) Local() string {
-	return s.write(func(c DisplayTime) string { return c.Date() + " " + c.Hour() })
+	return s.write(func(c DisplayTime) string { return c.Date() + " " + c.TimeOfDay() })
 }
 
 func (s Sentence) write(at func(DisplayTime) string) string {
@@ -119,8 +119,8 @@ func (d DisplayTime) ISO() string { return d.UTC().Format("2006-01-02T15:04:05.0
 // Date returns a text such as "2026-01-02", in the time's zone.
 func (d DisplayTime) Date() string { return d.Format(time.DateOnly) }
 
-// Hour returns a text such as "15:04:05", in the time's zone, with milliseconds if Exact.
-func (d DisplayTime) Hour() string {
+// TimeOfDay returns a text such as "15:04:05", in the time's zone, with milliseconds if Exact.
+func (d DisplayTime) TimeOfDay() string {
 	if d.Exact {
 		return d.Format("15:04:05.000")
 	}

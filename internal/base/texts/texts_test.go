@@ -124,15 +124,15 @@ func TestLanguageOfReaders(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	for d, is := range map[time.Duration]string{
+	for d, want := range map[time.Duration]string{
 		0: "0 s", time.Nanosecond: "1 s", 41713 * time.Millisecond: "42 s", 59*time.Second + 1: "1 min",
 		time.Minute:       "1 min",
 		785 * time.Second: "13 min 5 s", time.Hour - time.Second: "59 min 59 s", time.Hour: "1 h",
 		3*time.Hour + 20*time.Minute:     "3 h 20 min",
 		3*time.Hour + 19*time.Minute + 1: "3 h 20 min", 24 * time.Hour: "1 d", 52 * time.Hour: "2 d 4 h",
 	} {
-		if got := ConsoleTextsFor("").Wait(d); got != is {
-			t.Errorf("%v: %q, want %q", d, got, is)
+		if got := ConsoleTextsFor("").Wait(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}
 	if got := ConsoleTextsFor("zh").Wait(785 * time.Second); got != "13 分 5 秒" {
@@ -141,12 +141,12 @@ func TestWait(t *testing.T) {
 }
 
 func TestElapsed(t *testing.T) {
-	for d, is := range map[time.Duration]string{
+	for d, want := range map[time.Duration]string{
 		0: "–", 400 * time.Microsecond: "0.4 ms", 184 * time.Millisecond: "184 ms", 2100 * time.Millisecond: "2.1 s",
 		61 * time.Second: "1 min 1 s",
 	} {
-		if got := ConsoleTextsFor("").Elapsed(d); got != is {
-			t.Errorf("%v: %q, want %q", d, got, is)
+		if got := ConsoleTextsFor("").Elapsed(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestDays(t *testing.T) {
 		when, err := time.Parse(time.RFC3339, at)
 		servertest.OK(t, err)
 		for i, language := range []string{"en", "zh-Hans"} {
-			w := ConsoleTextsFor(language).In(berlin)
+			w := ConsoleTextsFor(language).WithZone(berlin)
 			servertest.Same(t, at+" in "+language, w.NearDay(when, now).Text, want[i])
 			if i == 0 {
 				servertest.Same(t, at+" as a day", w.Day(when, now).Text, want[2])

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// In returns the same words with another time zone for the times that a page shows.
-func (w Words) In(zone *time.Location) Words {
+// WithZone returns the same words with another time zone for the times that a page shows.
+func (w Words) WithZone(zone *time.Location) Words {
 	w.zone = zone
 	return w
 }
 
-// Zone returns the time zone that In set, or UTC.
+// Zone returns the time zone that WithZone set, or UTC.
 func (w Words) Zone() *time.Location {
 	if w.zone == nil {
 		return time.UTC

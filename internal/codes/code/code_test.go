@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// deriveCodes is how many codes of each alphabet the test derives; make sizes derives 10 million.
-var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
+// codeCount is how many codes of each alphabet the test derives; make sizes derives 10 million.
+var codeCount = flag.Int("code.codes", 100_000, "codes to derive for the test of their distribution")
 
 // normalize returns only characters of the alphabet. Of the letters outside ASCII, it accepts only
 // full-width ones.
@@ -36,7 +36,7 @@ func TestDeriveIsUniform(t *testing.T) {
 	for a, bound := range map[Alphabet]float64{Digits: 27.9, Unambiguous: 43.9} {
 		t.Run(string(a), func(t *testing.T) {
 			t.Parallel()
-			all, nonce, n := alphabets[a], make([]byte, 16), *deriveCodes
+			all, nonce, n := alphabets[a], make([]byte, 16), *codeCount
 			seen := make([][256]int, 6)
 			for i := range n {
 				binary.LittleEndian.PutUint64(nonce, uint64(i))

@@ -30,7 +30,7 @@ func (f Format) Find(typed string) (string, error) {
 		return "", f.lengthError("too_long")
 	}
 	read, err := f.normalize(typed)
-	if _, own := f.Alphabet.read(typed); err == nil || own && !strings.ContainsFunc(typed, isPunctuation) {
+	if _, inAlphabet := f.Alphabet.read(typed); err == nil || inAlphabet && !strings.ContainsFunc(typed, isPunctuation) {
 		return read, err
 	}
 	pattern := digitWordPattern
@@ -40,8 +40,8 @@ func (f Format) Find(typed string) (string, error) {
 	text, end := strings.Map(dropInvisible, typed), 0 // end: where the previous word ends
 	var words, joined []string
 	for _, at := range pattern.FindAllStringIndex(text, -1) {
-		word, own := f.Alphabet.read(text[at[0]:at[1]])
-		if !own {
+		word, inAlphabet := f.Alphabet.read(text[at[0]:at[1]])
+		if !inAlphabet {
 			continue
 		}
 		words = append(words, word)

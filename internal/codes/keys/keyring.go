@@ -32,10 +32,10 @@ var ErrUnknownKey = errors.New("keys: unknown key id")
 // Ring is an ordered, immutable set of keys, made by Parse. It is printed without its keys. The
 // zero Ring has no keys. Safe for concurrent use.
 type Ring struct {
-	// held is a function because fmt can't print what a function holds. A String method isn't
-	// enough: fmt doesn't call it for a Ring in an unexported field, but prints the fields of the
-	// Ring, and with "%s" even the value behind a pointer.
-	held func() *ringContent
+	// contentFunc is a function because fmt can't print what a function holds. A String method
+	// isn't enough: fmt doesn't call it for a Ring in an unexported field, but prints the fields of
+	// the Ring, and with "%s" even the value behind a pointer.
+	contentFunc func() *ringContent
 }
 
 // ringContent caches derived keys, because deriving a key takes longer than sealing.
@@ -83,10 +83,10 @@ func (r *Ring) IDs() []string {
 }
 
 func (r Ring) content() *ringContent {
-	if r.held == nil {
+	if r.contentFunc == nil {
 		return &ringContent{}
 	}
-	return r.held()
+	return r.contentFunc()
 }
 
 // Subkey derives 32 bytes from a key. Different labels give unrelated bytes. Error: ErrUnknownKey.

@@ -26,9 +26,9 @@ func ring(t *testing.T, value string) *Ring {
 	return r
 }
 
-// open opens data that was sealed under the label recipient, without additional data. It fails the
-// test unless the result is want.
-func open(t *testing.T, r *Ring, sealed []byte, want string) {
+// wantOpened opens data that was sealed under the label recipient, without additional data. It
+// fails the test unless the result is want.
+func wantOpened(t *testing.T, r *Ring, sealed []byte, want string) {
 	t.Helper()
 	if got, err := r.Open("recipient", sealed, nil); err != nil || string(got) != want {
 		t.Errorf("opened %q, %v, want %q", got, err, want)
@@ -84,12 +84,12 @@ func TestRotation(t *testing.T) {
 		t.Errorf("the old key changed under rotation: %v", err)
 	}
 	sealed, _ := old.Seal("recipient", []byte("ana"), nil)
-	open(t, both, sealed, "ana")
+	wantOpened(t, both, sealed, "ana")
 	if _, err := fresh.Open("recipient", sealed, nil); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("after removal: %v, want ErrUnknownKey", err)
 	}
 	sealed, _ = both.Seal("recipient", []byte("ben"), nil)
-	open(t, fresh, sealed, "ben")
+	wantOpened(t, fresh, sealed, "ben")
 }
 
 func TestRingPrintsRedacted(t *testing.T) {

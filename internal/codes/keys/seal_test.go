@@ -19,7 +19,7 @@ func TestSealAndOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		open(t, r, sealed, plaintext)
+		wantOpened(t, r, sealed, plaintext)
 		if again, _ := r.Seal("recipient", []byte(plaintext), nil); bytes.Equal(sealed[3:27], again[3:27]) {
 			t.Error("two seals share a nonce")
 		}

@@ -25,9 +25,9 @@ func TestRulesFor(t *testing.T) {
 	text.Channel, unnamed.NamesClient, test.Test = recipient.SMS, false, true
 	var set policy.Set
 	for _, c := range []struct {
-		rules []quota.Rule
-		by    policy.Request
-		want  []string
+		rules   []quota.Rule
+		request policy.Request
+		want    []string
 	}{
 		{[]quota.Rule{own}, known, []string{"minute", "client", "network"}},
 		{[]quota.Rule{own, office}, known, []string{"minute", "office", "network"}},
@@ -40,19 +40,19 @@ func TestRulesFor(t *testing.T) {
 		{[]quota.Rule{own, net}, policy.Request{NamesClient: true}, []string{"minute", "client"}},
 	} {
 		var got []string
-		rules := set.RulesFor(policy.Purpose{Policy: quota.Policy{Rules: c.rules}}, c.by)
+		rules := set.RulesFor(policy.Purpose{Policy: quota.Policy{Rules: c.rules}}, c.request)
 		for _, r := range rules {
 			got = append(got, r.Name)
 			if r.Recorded != (r.Name == "failures" || r.Name == "backoff") { // all other rules count sends
-				t.Errorf("%+v: the rule %s is recorded: %v", c.by, r.Name, r.Recorded)
+				t.Errorf("%+v: the rule %s is recorded: %v", c.request, r.Name, r.Recorded)
 			}
 		}
 		servertest.Same(t, "rules", fmt.Sprint(got), fmt.Sprint(c.want))
-		if c.by == known {
+		if c.request == known {
 			storetest.OK(t, quota.Validate(rules))
 		}
-		if rules[0].Observe != c.by.Test {
-			t.Errorf("%+v: the rule on the recipient observes: %v", c.by, rules[0].Observe)
+		if rules[0].Observe != c.request.Test {
+			t.Errorf("%+v: the rule on the recipient observes: %v", c.request, rules[0].Observe)
 		}
 	}
 }

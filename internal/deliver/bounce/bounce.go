@@ -55,7 +55,7 @@ func Read(mail []byte) Report {
 	if unreadable(err) {
 		return Report{}
 	}
-	r := reader{header: maxHeaderBytes}
+	r := reader{headerBytesLeft: maxHeaderBytes}
 	r.addIDs(e.Header.Header, "In-Reply-To", "References")
 	r.walk(e, 1)
 	if !r.hasStatus {
@@ -80,27 +80,27 @@ func withoutOddLines(mail []byte) []byte {
 		separators["--"+string(found[1])] = true
 	}
 	out := make([]byte, 0, len(mail))
-	// header: the line is in a header. headers: the part consists of headers. encoded: the part is
-	// encoded. field: the next line may continue a field.
-	header, headers, encoded, field := true, false, false, false
+	// inHeader: the line is in a header. isHeadersPart: the part consists of headers. encoded: the
+	// part is encoded. mayContinue: the next line may continue a field.
+	inHeader, isHeadersPart, encoded, mayContinue := true, false, false, false
 	for line := range bytes.Lines(bytes.TrimLeft(bytes.TrimPrefix(mail, []byte("\ufeff")), "\r\n")) {
 		text := bytes.TrimRight(line, "\r\n \t")
 		found := fieldPattern.FindSubmatch(text)
 		switch {
 		case separators[string(text)]:
-			header, headers, encoded, field = true, false, false, false
-		case !header:
+			inHeader, isHeadersPart, encoded, mayContinue = true, false, false, false
+		case !inHeader:
 		case len(text) == 0:
-			header = headers && !encoded
-			if header && !field { // a header parser would stop at an empty header
+			inHeader = isHeadersPart && !encoded
+			if inHeader && !mayContinue { // a header parser would stop at an empty header
 				continue
 			}
-			field = false
+			mayContinue = false
 		case found != nil:
-			headers, encoded, field = headers || headersPattern.Match(text), encoded || encodedPattern.Match(text), true
+			isHeadersPart, encoded, mayContinue = isHeadersPart || headersPattern.Match(text), encoded || encodedPattern.Match(text), true
 			line = append(append(append(make([]byte, 0, len(line)), found[1]...), found[2]...), '\n')
-		case !field || line[0] != ' ' && line[0] != '\t':
-			field = false
+		case !mayContinue || line[0] != ' ' && line[0] != '\t':
+			mayContinue = false
 			continue
 		}
 		out = append(out, line...)
@@ -115,20 +115,20 @@ func unreadable(err error) bool {
 
 type reader struct {
 	Report
-	parts, header int    // parts: how many were read; header: how many bytes of headers may still be read
-	text          string // the first part of plain text
-	returnedTo    string // the recipient in the header of the returned mail
-	hasStatus     bool
+	parts, headerBytesLeft int    // parts: how many were read; headerBytesLeft: how many bytes of headers may still be read
+	text                   string // the first part of plain text
+	returnedTo             string // the recipient in the header of the returned mail
+	hasStatus              bool
 }
 
 // walk reads an entity and the entities inside it. Of a returned mail, it reads only the header.
 func (r *reader) walk(e *message.Entity, depth int) {
 	for f := e.Header.Fields(); f.Next(); {
 		raw, _ := f.Raw() // fails only for fields that were made by a program, not parsed
-		r.header -= len(raw)
+		r.headerBytesLeft -= len(raw)
 	}
 	r.parts++
-	if depth > maxDepth || r.parts > maxParts || r.header < 0 {
+	if depth > maxDepth || r.parts > maxParts || r.headerBytesLeft < 0 {
 		return
 	}
 	kind, _, _ := strings.Cut(e.Header.Get("Content-Type"), ";") // its parameters may be malformed

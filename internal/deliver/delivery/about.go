@@ -25,8 +25,9 @@ const (
 
 func (e *Error) isAbout(all ...About) bool { return e != nil && slices.Contains(all, e.About) }
 
-// BefallsAll reports whether other messages through the same server or carrier would now fail, too.
-func (e *Error) BefallsAll() bool {
+// AffectsOthers reports whether other messages through the same server or carrier would now fail,
+// too.
+func (e *Error) AffectsOthers() bool {
 	return e.isAbout(AboutServer, AboutConnection, AboutPace, AboutAccount)
 }
 
@@ -47,21 +48,22 @@ func (e *Error) NoteStranger() {
 func (e *Error) NoMailbox() bool { return e.isAbout(AboutMailbox) }
 
 // MayGoElsewhere reports whether the message may go to another server or carrier after the one
-// named way refused it for good. used has the names of all servers or carriers that earlier
-// messages with the same code used, and took has those that accepted one. The message may go
+// named name refused it for good. used has the names of all servers or carriers that earlier
+// messages with the same code used, and acceptedBy has those that accepted one. The message may go
 // elsewhere in three cases:
 //
 //   - Elsewhere is set.
-//   - used is not empty and lacks way, and the refusal is about neither the recipient nor us.
-//     UnusedFirst may have moved way to the front only because it is not in used, so the names in
+//   - used is not empty and lacks name, and the refusal is about neither the recipient nor us.
+//     UnusedFirst may have moved name to the front only because it is not in used, so the names in
 //     used may still be tried.
-//   - took contains a name but not way, the failure has no Reason, and the refusal is not about us.
-//     Another server or carrier accepted an earlier message, so this refusal proves nothing.
+//   - acceptedBy is not empty and lacks name, the failure has no Reason, and the refusal is not
+//     about us. Another server or carrier accepted an earlier message, so this refusal proves
+//     nothing.
 //     Failures with a Reason are excepted, such as a recipient's opt-out or a carrier's hold.
-func (e *Error) MayGoElsewhere(way string, used, took []string) bool {
+func (e *Error) MayGoElsewhere(name string, used, acceptedBy []string) bool {
 	return e != nil && e.Class == Rejected && (e.Elsewhere ||
-		len(used) > 0 && !slices.Contains(used, way) && !e.isAbout(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||
-		len(took) > 0 && !slices.Contains(took, way) && e.Reason == "" && !e.isAbout(AboutUs))
+		len(used) > 0 && !slices.Contains(used, name) && !e.isAbout(AboutRecipient, AboutAddress, AboutMailbox, AboutUs) ||
+		len(acceptedBy) > 0 && !slices.Contains(acceptedBy, name) && e.Reason == "" && !e.isAbout(AboutUs))
 }
 
 // BreakerResult returns what the attempt means for the breaker of the server or carrier: e if the
@@ -75,7 +77,7 @@ func (e *Error) BreakerResult() error {
 		return ErrHealthUnknown
 	case e.Class == Rejected:
 		return nil
-	case e.BefallsAll():
+	case e.AffectsOthers():
 		return e
 	case e.Class == Unknown, e.ConnectionEnds:
 		return ErrHealthUnknown // the message's content or recipient may have caused the fault

@@ -5,16 +5,16 @@ package delivery
 // server or carrier that is considered, call one of Note, Postpone, Skip and Decline, in the order
 // in which they are considered. In this file, "server" also means a carrier.
 type Attempts struct {
-	used, took []string // see Error.MayGoElsewhere
-	aside      error    // the outcome's Err if no server was tried or postponed, and one was skipped
+	used, acceptedBy []string // see Error.MayGoElsewhere
+	allAsideErr      error    // the outcome's Err if no server was tried or postponed, and one was skipped
 
-	last     outcome // the last attempt; its Provider is empty before the first one
-	goesOn   bool    // the last server did not accept the message, and another server may
-	soonest  outcome // the Temporary failure with the shortest RetryAfter; of equal ones the later
-	paced    *Error  // the failure with the shortest RetryAfter that Postpone noted; of equal ones the earlier
-	declined *Error
-	skipped  bool
-	busy     bool
+	last         outcome // the last attempt; its Provider is empty before the first one
+	goesOn       bool    // the last server did not accept the message, and another server may
+	shortestWait outcome // the Temporary failure with the shortest RetryAfter; of equal ones the later
+	postponed    *Error  // the failure with the shortest RetryAfter that Postpone noted; of equal ones the earlier
+	declined     *Error
+	skipped      bool
+	busy         bool
 }
 
 type outcome struct {
@@ -22,10 +22,11 @@ type outcome struct {
 	fail *Error
 }
 
-// NewAttempts returns Attempts to which no server was offered yet. used and took are the parameters
-// of Error.MayGoElsewhere. aside is the error that says that every server is set aside.
-func NewAttempts(used, took []string, aside error) *Attempts {
-	return &Attempts{used: used, took: took, aside: aside, goesOn: true}
+// NewAttempts returns Attempts to which no server was offered yet. used and acceptedBy are the
+// parameters of Error.MayGoElsewhere. allAsideErr is the error that says that every server is set
+// aside.
+func NewAttempts(used, acceptedBy []string, allAsideErr error) *Attempts {
+	return &Attempts{used: used, acceptedBy: acceptedBy, allAsideErr: allAsideErr, goesOn: true}
 }
 
 const errOthersAside = SafeError("a server or carrier that may take the message is set aside or busy, and the others refuse it")
@@ -35,9 +36,9 @@ const errOthersAside = SafeError("a server or carrier that may take the message 
 // Error.MayGoElsewhere says so.
 func (a *Attempts) Note(r Result, fail *Error) (goesOn bool) {
 	temporary := fail != nil && fail.Class == Temporary
-	a.last, a.goesOn = outcome{r, fail}, temporary || fail.MayGoElsewhere(r.Provider, a.used, a.took)
-	if temporary && (a.soonest.fail == nil || fail.RetryAfter <= a.soonest.fail.RetryAfter) {
-		a.soonest = a.last
+	a.last, a.goesOn = outcome{r, fail}, temporary || fail.MayGoElsewhere(r.Provider, a.used, a.acceptedBy)
+	if temporary && (a.shortestWait.fail == nil || fail.RetryAfter <= a.shortestWait.fail.RetryAfter) {
+		a.shortestWait = a.last
 	}
 	return a.goesOn
 }
@@ -45,8 +46,8 @@ func (a *Attempts) Note(r Result, fail *Error) (goesOn bool) {
 // Postpone records a server that was not tried, because the service may send to it only after
 // fail.RetryAfter (ErrPace).
 func (a *Attempts) Postpone(fail *Error) {
-	if a.paced == nil || fail.RetryAfter < a.paced.RetryAfter {
-		a.paced = fail
+	if a.postponed == nil || fail.RetryAfter < a.postponed.RetryAfter {
+		a.postponed = fail
 	}
 }
 
@@ -75,19 +76,19 @@ func (a *Attempts) Outcome() (Result, *Error) {
 	if !a.goesOn {
 		return a.last.Result, a.last.fail
 	}
-	wait, paced := a.soonest, false
+	wait, postponed := a.shortestWait, false
 	switch {
-	case a.paced != nil && (wait.fail == nil || !a.busy && a.paced.RetryAfter < wait.fail.RetryAfter):
-		wait, paced = outcome{fail: a.paced}, true
+	case a.postponed != nil && (wait.fail == nil || !a.busy && a.postponed.RetryAfter < wait.fail.RetryAfter):
+		wait, postponed = outcome{fail: a.postponed}, true
 	case a.skipped && wait.fail == nil:
-		wait.fail = &Error{Class: Temporary, Stage: StageAllSetAside, Err: a.aside}
+		wait.fail = &Error{Class: Temporary, Stage: StageAllSetAside, Err: a.allAsideErr}
 		if a.last.fail != nil {
 			wait.fail.Err = errOthersAside
 		}
 	}
 	switch {
 	case wait.fail != nil:
-		if a.busy || a.skipped && !paced {
+		if a.busy || a.skipped && !postponed {
 			wait.fail.RetryAfter = 0
 		}
 		return wait.Result, wait.fail

@@ -26,8 +26,8 @@ var errBroken = errors.New("broken")
 
 func TestBreakerOpensAfterFaultsInARow(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		b, heard := delivery.NewBreaker("a", false), []bool(nil)
-		b.OnHealthChange(func(h delivery.Health) { heard = append(heard, h.Up); panic("a report survives it") })
+		b, reported := delivery.NewBreaker("a", false), []bool(nil)
+		b.OnHealthChange(func(h delivery.Health) { reported = append(reported, h.Up); panic("a report survives it") })
 		for _, result := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrHealthUnknown, errBroken} {
 			try(b, result)
 		}
@@ -44,8 +44,8 @@ func TestBreakerOpensAfterFaultsInARow(t *testing.T) {
 		}
 		<-changed
 		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
-		if !try(b, nil) || !b.Health().Up || b.Health().Why != "" || !slices.Equal(heard, []bool{false, true}) {
-			t.Errorf("%+v, %v", b.Health(), heard)
+		if !try(b, nil) || !b.Health().Up || b.Health().Why != "" || !slices.Equal(reported, []bool{false, true}) {
+			t.Errorf("%+v, %v", b.Health(), reported)
 		}
 	})
 }

@@ -25,8 +25,8 @@ type attemptKey struct{}
 // attempt holds the state of one attempt that the outbox and a provider share.
 type attempt struct {
 	handedOver atomic.Bool
-	madeAt     time.Time
-	turn       atomic.Int64 // when the message got a connection, in ns since madeAt; 0: without a wait; waitsForTurn: it still waits
+	began      time.Time
+	turn       atomic.Int64 // when the message got a connection, in ns since began; 0: without a wait; waitsForTurn: it still waits
 }
 
 const waitsForTurn = -1
@@ -34,7 +34,7 @@ const waitsForTurn = -1
 // WithHandover returns the context of one attempt, for which SetHandover, HandedOver, AwaitTurn,
 // BeginTurn and TurnBegan work.
 func WithHandover(ctx context.Context) context.Context {
-	return context.WithValue(ctx, attemptKey{}, &attempt{madeAt: time.Now()})
+	return context.WithValue(ctx, attemptKey{}, &attempt{began: time.Now()})
 }
 
 // AwaitTurn records that the message waits for a connection that other messages use. BeginTurn
@@ -48,7 +48,7 @@ func AwaitTurn(ctx context.Context) {
 // BeginTurn records that the message has got a connection; see AwaitTurn.
 func BeginTurn(ctx context.Context) {
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		a.turn.Store(max(1, int64(time.Since(a.madeAt))))
+		a.turn.Store(max(1, int64(time.Since(a.began))))
 	}
 }
 
@@ -60,7 +60,7 @@ func TurnBegan(ctx context.Context) (at time.Time, began bool) {
 		return at, true
 	}
 	turn := a.turn.Load()
-	return a.madeAt.Add(time.Duration(max(0, turn))), turn != waitsForTurn
+	return a.began.Add(time.Duration(max(0, turn))), turn != waitsForTurn
 }
 
 // SetHandover records whether the provider may have received the message of the attempt: with SMTP

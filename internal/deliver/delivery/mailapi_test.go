@@ -60,14 +60,14 @@ func TestMailAPIAnswers(t *testing.T) {
 		later := mailapitest.Later
 		later.Header = http.Header{"Retry-After": {"7"}}
 		outcomes := map[string]mailapitest.Outcome{
-			"refused":         {Said: mailapitest.Refused, Class: delivery.Rejected, Code: "-"},
-			"later":           {Said: later, Class: delivery.Temporary, Code: "-"},
-			"200 and no ID":   {Said: mailapitest.Said{Status: 200, Body: `{"message":"hello"}`}, Class: delivery.Unknown},
-			"200 and no JSON": {Said: mailapitest.Said{Status: 200, Body: `<html>id</html>`}, Class: delivery.Unknown},
+			"refused":         {Answer: mailapitest.Refused, Class: delivery.Rejected, Code: "-"},
+			"later":           {Answer: later, Class: delivery.Temporary, Code: "-"},
+			"200 and no ID":   {Answer: mailapitest.Answer{Status: 200, Body: `{"message":"hello"}`}, Class: delivery.Unknown},
+			"200 and no JSON": {Answer: mailapitest.Answer{Status: 200, Body: `<html>id</html>`}, Class: delivery.Unknown},
 		}
 		maps.Copy(outcomes, mailapitest.Outcomes)
 		for name, o := range outcomes {
-			s.Script(mailapitest.Answers(o.Said))
+			s.Script(mailapitest.Answers(o.Answer))
 			before := s.Requests()
 			_, fail := deliver(t, t.Context(), server, 2)
 			times := 1
@@ -131,7 +131,7 @@ func TestMailAPIUnknown(t *testing.T) {
 			{mailapitest.Answers(mailapitest.Later), mailapitest.Answers(mailapitest.Later), delivery.Unknown, 3},
 			{mailapitest.Accepts, mailapitest.Answers(mailapitest.Later), "", 3},
 			{mailapitest.Accepts, mailapitest.Answers(mailapitest.Refused), delivery.Rejected, 2},
-			{mailapitest.Accepts, mailapitest.Answers(mailapitest.Said{Status: 421, Body: "a proxy's"}), "", 3},
+			{mailapitest.Accepts, mailapitest.Answers(mailapitest.Answer{Status: 421, Body: "a proxy's"}), "", 3},
 		} {
 			s.Script(c.then, mailapitest.Breaks(half), c.second)
 			mails, requests := len(s.Mails()), s.Requests()

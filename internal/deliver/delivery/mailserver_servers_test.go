@@ -244,8 +244,8 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 				Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
 				Close: true,
 			}), smtptest.Script{})
-		var heard []delivery.Health
-		servers.OnHealthChange(func(h delivery.Health) { heard = append(heard, h) })
+		var reported []delivery.Health
+		servers.OnHealthChange(func(h delivery.Health) { reported = append(reported, h) })
 		post(t, servers, 1, 100)
 		tries := first.Connections()
 		if tries > 8 || len(second.Messages()) != 100 {
@@ -267,8 +267,8 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
 		}
 		smtptest.AllOnce(t, 301, first, second)
-		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2: busy" || !heard[1].Up || heard[1].Why != "" {
-			t.Errorf("heard %+v", heard)
+		if len(reported) != 2 || reported[0].Up || reported[0].Why != "hello: temporary: 421 4.3.2: busy" || !reported[1].Up || reported[1].Why != "" {
+			t.Errorf("heard %+v", reported)
 		}
 	})
 }

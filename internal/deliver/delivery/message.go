@@ -45,9 +45,9 @@ type Mail struct {
 	// or later to the recipient (dependsOnRecipient).
 	Stranger bool
 	// Used has the names of the servers that earlier mails with the same code used, as in
-	// Result.Provider. Other servers that work are tried before them. Took has the names of the
-	// servers in Used that accepted a mail.
-	Used, Took []string
+	// Result.Provider. Other servers that work are tried before them. AcceptedBy has the names of
+	// the servers in Used that accepted a mail.
+	Used, AcceptedBy []string
 }
 
 // UnusedFirst moves each healthy element whose name is not in used to the front, and otherwise

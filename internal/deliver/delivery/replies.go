@@ -12,7 +12,7 @@ type replyRow struct {
 	stages   string
 	statuses string // "4xx" matches every status that begins with 4; "0" means that there was no readable reply
 	codes    string // enhanced status codes (RFC 3463); "4.7." matches all codes that begin with it; "-" means no code
-	says     string // Meanings; "-": NoMeaning
+	meanings string // Meanings; "-": NoMeaning
 	class    ErrorClass
 	about    About
 	marks    marks
@@ -22,9 +22,9 @@ type replyRow struct {
 type marks int
 
 const (
-	crowded   marks = 1 << iota // Error.Crowded
-	ends                        // Error.ConnectionEnds
-	elsewhere                   // Error.Elsewhere
+	crowded        marks = 1 << iota // Error.Crowded
+	connectionEnds                   // Error.ConnectionEnds
+	elsewhere                        // Error.Elsewhere
 )
 
 const (
@@ -51,14 +51,14 @@ const (
 var replies = []replyRow{
 	// After the final dot, a reply is missing or doesn't fit. So the server may have accepted the
 	// mail (RFC 1047). It counts as AboutMessage, because the mail's content may be the cause.
-	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, ends},
+	{StageDot, "0 2xx 3xx", "", "", Unknown, AboutMessage, connectionEnds},
 	// In a greeting, a status 2xx or 3xx that can't be used, or no readable reply, comes from a web
 	// server or from TLS. Later, such a reply doesn't fit the command, which is a fault of the
 	// server. Neither is about the mail, so another server gets the mail.
-	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, ends},
+	{"", "0 2xx 3xx", "", "", Temporary, AboutServer, connectionEnds},
 
 	// The server closes the connection (RFC 5321 section 3.8).
-	{"", "421", "", "", Temporary, AboutConnection, crowded | ends},
+	{"", "421", "", "", Temporary, AboutConnection, crowded | connectionEnds},
 	// TLS not available (RFC 3207); the login cannot be checked now (RFC 4954).
 	{StageTLS + " " + StageAuth, "454", "", "", Temporary, AboutAccount, 0},
 	// By RFC 3463 section 3.4, this code says that the server accepts nothing over the network at
@@ -87,7 +87,7 @@ var replies = []replyRow{
 
 	// The server refuses the login or its encryption (RFC 4954 section 6). A login is valid only on
 	// its own connection, so the next connection logs in again.
-	{"", "530 534 535 538", "", "", Temporary, AboutAccount, ends},
+	{"", "530 534 535 538", "", "", Temporary, AboutAccount, connectionEnds},
 	// "Bad sequence of commands" (RFC 5321 section 4.3.2): earlier commands on this connection are
 	// the cause, even if the code or the words say something about a mailbox.
 	{StageMail + " " + StageRcpt + " " + StageData, "503", "", "", Rejected, AboutConnection, 0},
@@ -105,7 +105,7 @@ var replies = []replyRow{
 	// From RCPT on, most replies are about the recipient or the mail. 430 4.2.0 is an exception:
 	// Exchange can't open the sender's mailbox on this host now, because a permission is missing or
 	// new.
-	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, ends},
+	{fromRcpt, "430", "4.2.0", "", Temporary, AboutAccount, connectionEnds},
 	// A full, closed or unknown mailbox (RFC 3463 sections 3.2 and 3.3) says nothing about our
 	// load. An example is Gmail's 452 4.2.2.
 	{fromRcpt, "4xx", "4.1. 4.2.", "", Temporary, AboutRecipient, 0},
@@ -125,24 +125,24 @@ var replies = []replyRow{
 
 // ErrorByReply returns the error for a reply at a stage of the SMTP dialogue. status is 0 if there
 // was no readable reply.
-func ErrorByReply(stage string, status int, code string, says Meaning) *Error {
-	row := rowOfReply(stage, status, code, says)
+func ErrorByReply(stage string, status int, code string, meaning Meaning) *Error {
+	row := rowOfReply(stage, status, code, meaning)
 	return &Error{
 		Class: row.class, Stage: stage, Status: status, Code: code, About: row.about,
-		Crowded: row.marks&crowded != 0, ConnectionEnds: row.marks&ends != 0, Elsewhere: row.marks&elsewhere != 0,
+		Crowded: row.marks&crowded != 0, ConnectionEnds: row.marks&connectionEnds != 0, Elsewhere: row.marks&elsewhere != 0,
 	}
 }
 
-func rowOfReply(stage string, status int, code string, says Meaning) replyRow {
+func rowOfReply(stage string, status int, code string, meaning Meaning) replyRow {
 	return replies[slices.IndexFunc(replies, func(r replyRow) bool {
-		return fits(r.stages, stage) && fits(r.statuses, strconv.Itoa(status)) && fits(r.codes, code) && fits(r.says, string(says))
+		return fits(r.stages, stage) && fits(r.statuses, strconv.Itoa(status)) && fits(r.codes, code) && fits(r.meanings, string(meaning))
 	})]
 }
 
 // SaysNoMailbox reports whether a final refusal means that the mailbox doesn't exist. Its stage and
 // status don't count, because the refusal may come from another server.
-func SaysNoMailbox(code string, says Meaning) bool {
-	return rowOfReply(StageDot, 550, code, says).about == AboutMailbox
+func SaysNoMailbox(code string, meaning Meaning) bool {
+	return rowOfReply(StageDot, 550, code, meaning).about == AboutMailbox
 }
 
 func fits(list, text string) bool {

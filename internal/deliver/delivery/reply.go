@@ -52,13 +52,13 @@ func RedactReply(text string, p PrivateData) string {
 	}
 	pieces := p.privatePieces()
 	var words []string
-	tells := false
+	hasWord := false
 	for token := range strings.FieldsSeq(text) {
 		safe, word := p.redactToken(token, pieces)
 		if safe == omissionMark && len(words) > 0 && words[len(words)-1] == omissionMark {
 			continue
 		}
-		words, tells = append(words, safe), tells || word
+		words, hasWord = append(words, safe), hasWord || word
 	}
 	for i := range max(0, len(words)-1) { // a code in two groups
 		pair := strings.Trim(words[i], replyPunctuation) + strings.Trim(words[i+1], replyPunctuation)
@@ -66,7 +66,7 @@ func RedactReply(text string, p PrivateData) string {
 			words[i], words[i+1] = omissionMark, omissionMark
 		}
 	}
-	if !tells {
+	if !hasWord {
 		return ""
 	}
 	return shortenReply(strings.Join(words, " "))

@@ -17,7 +17,7 @@ var now = time.Unix(1614265330, 0)
 
 const secret = "a secret that both know"
 
-func sum(key []byte, text string) []byte {
+func computeHMAC(key []byte, text string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(text))
 	return mac.Sum(nil)
@@ -57,8 +57,8 @@ func TestStandardWebhooks(t *testing.T) {
 func TestHMAC(t *testing.T) {
 	const body = `{"a":1}`
 	s := Source{Auth: Auth{Scheme: SchemeHMAC, Header: "X-Signature", Secrets: [][]byte{[]byte(secret)}}}
-	right := hex.EncodeToString(sum([]byte(secret), body))
-	base := base64.StdEncoding.EncodeToString(sum([]byte(secret), body))
+	right := hex.EncodeToString(computeHMAC([]byte(secret), body))
+	base := base64.StdEncoding.EncodeToString(computeHMAC([]byte(secret), body))
 	for _, value := range []string{right, base, "sha256=" + right, "sha256=" + base} {
 		s.checks(t, value, headers("x-signature", value), body, now, true)
 	}
@@ -66,7 +66,7 @@ func TestHMAC(t *testing.T) {
 		"none": {}, "empty": headers("x-signature", "sha256="),
 		"another prefix": headers("x-signature", "sha512="+right),
 		"half":           headers("x-signature", right[:32]), "half in base64": headers("x-signature", base[:24]),
-		"of another key": headers("x-signature", "sha256="+hex.EncodeToString(sum([]byte("x"), body))),
+		"of another key": headers("x-signature", "sha256="+hex.EncodeToString(computeHMAC([]byte("x"), body))),
 	} {
 		s.checks(t, name, h, body, now, false)
 	}
@@ -78,7 +78,7 @@ func TestMailgun(t *testing.T) {
 	body := func(at, token, signature string) string {
 		return `{"signature":{"timestamp":` + at + `,"token":"` + token + `","signature":"` + signature + `"}}`
 	}
-	right := hex.EncodeToString(sum([]byte(secret), "1614265330tok"))
+	right := hex.EncodeToString(computeHMAC([]byte(secret), "1614265330tok"))
 	s.checks(t, "right", nil, body("1614265330", "tok", right), now, true)
 	for name, b := range map[string]string{
 		"another token": body("1614265330", "tok2", right), "another time": body("1614265331", "tok", right),

@@ -235,8 +235,8 @@ func bounceMails() map[string]bounceCase {
 	return all
 }
 
-// letter replaces the placeholders in a mail by the values of m. other is the HMAC of another send.
-func letter(mail string, m delivery.Mail, other string) string {
+// fillIn replaces the placeholders in a mail by the values of m. other is the HMAC of another send.
+func fillIn(mail string, m delivery.Mail, other string) string {
 	send, _, _ := strings.Cut(m.MessageID, ".")
 	code := vtest.CodeIn(m)
 	return strings.NewReplacer("{id}", m.MessageID, "{to}", m.To, "{send}", send, "{other}", other, "{code}", code,
@@ -254,29 +254,29 @@ func TestBounceMails(t *testing.T) {
 			n++
 			send := r.SendID(fmt.Sprintf("Person.%d@example.com", n))
 			sent := r.MailServer.Attempts()[n]
-			mail := []byte(letter(c.mail, sent, other))
+			mail := []byte(fillIn(c.mail, sent, other))
 			ingest := func(want feedback.IngestResult) {
 				got, err := r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix", mail)
 				vtest.Equal(r, name, got, want)
 				r.NoError(err)
 			}
 			ingest(c.want)
-			story, err := r.Store.SendDetails(r.Context(), send)
+			details, err := r.Store.SendDetails(r.Context(), send)
 			r.NoError(err)
 			if c.want != "bounced" && c.want != "delayed" {
-				vtest.Equal(r, name+": events", len(story.Events), 0)
-				vtest.Equal(r, name+": suppressions", len(story.Suppressions), 0)
+				vtest.Equal(r, name+": events", len(details.Events), 0)
+				vtest.Equal(r, name+": suppressions", len(details.Suppressions), 0)
 				continue
 			}
 			ingest(feedback.Repeated)
-			r.Want(name+": events", len(story.Events), 1)
-			vtest.Equal(r, name+": Kind", story.Events[0].Kind, store.ProviderEventKind(c.want))
-			vtest.Equal(r, name+": Detail", story.Events[0].Detail, c.detail)
-			vtest.Equal(r, name+": suppressed", len(story.Suppressions) == 1, c.suppress)
-			vtest.Equal(r, name+": Bounced", story.Send.Bounced, c.suppress)
+			r.Want(name+": events", len(details.Events), 1)
+			vtest.Equal(r, name+": Kind", details.Events[0].Kind, store.ProviderEventKind(c.want))
+			vtest.Equal(r, name+": Detail", details.Events[0].Detail, c.detail)
+			vtest.Equal(r, name+": suppressed", len(details.Suppressions) == 1, c.suppress)
+			vtest.Equal(r, name+": Bounced", details.Send.Bounced, c.suppress)
 			code := vtest.CodeIn(sent)
-			kept := story.Events[0].Detail
-			for _, s := range story.Suppressions {
+			kept := details.Events[0].Detail
+			for _, s := range details.Suppressions {
 				kept += " " + s.Detail + " " + s.Words // separated, so that two texts together don't form a part of the code
 			}
 			for _, part := range []string{code, code[:3], code[3:]} {
@@ -296,12 +296,12 @@ func TestLaterBounceMails(t *testing.T) {
 		send := r.SendID(vtest.Ana)
 		ingest := func(mail string, bounced bool, suppressions int) {
 			r.NoError(vtest.Err(r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix",
-				[]byte(letter(mail, r.MailServer.Attempts()[0], "")))))
-			story, err := r.Store.SendDetails(r.Context(), send)
+				[]byte(fillIn(mail, r.MailServer.Attempts()[0], "")))))
+			details, err := r.Store.SendDetails(r.Context(), send)
 			r.NoError(err)
-			vtest.Equal(r, "bounced for good", story.Send.Bounced, bounced)
-			vtest.Equal(r, "events", len(story.Events), 1)
-			vtest.Equal(r, "suppressions", len(story.Suppressions), suppressions)
+			vtest.Equal(r, "bounced for good", details.Send.Bounced, bounced)
+			vtest.Equal(r, "events", len(details.Events), 1)
+			vtest.Equal(r, "suppressions", len(details.Suppressions), suppressions)
 		}
 		unknown := writers["Postfix"]("failed", "5.1.1", "550 5.1.1 User unknown")
 		ingest(writers["Postfix"]("failed", "5.2.2", "552 5.2.2 The mailbox is full"), false, 0)
@@ -325,7 +325,7 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 		},
 		"a bounce mail": func(r *vtest.Rig, _ uuid.UUID) {
 			r.NoError(vtest.Err(r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix",
-				[]byte(letter(writers["Exim"]("failed", "5.1.1", "550 5.1.1 User unknown"), r.MailServer.Attempts()[0], "")))))
+				[]byte(fillIn(writers["Exim"]("failed", "5.1.1", "550 5.1.1 User unknown"), r.MailServer.Attempts()[0], "")))))
 		},
 	} {
 		for _, first := range []bool{true, false} {
@@ -353,7 +353,7 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 func TestBounceMailsThatDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
-		mail := []byte(letter(qmail("Sorry, no mailbox here by that name. (#5.1.1)"), r.MailServer.Attempts()[0], ""))
+		mail := []byte(fillIn(qmail("Sorry, no mailbox here by that name. (#5.1.1)"), r.MailServer.Attempts()[0], ""))
 		ingest := func() feedback.IngestResult {
 			got, err := r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix", mail)
 			r.NoError(err)
@@ -363,10 +363,10 @@ func TestBounceMailsThatDoNotCount(t *testing.T) {
 			r.FailStore(sqlitetest.Down, method)
 			r.WantError(vtest.Err(r.Svc.ProviderEvents.IngestMail(r.Context(), "postfix", mail)), fault.Unavailable)
 		}
-		r.MendStore()
+		r.EndStoreFaults()
 		r.WantApproved(a.View.ID, r.LastCode())
 		r.Want("after the approval", ingest(), "ignored")
-		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("recipient.erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("recipient.erase")))
 		r.Want("after the erasure", ingest(), "other_recipient")
 		r.Want("suppressions", len(r.Suppressions()), 0)
 	})

@@ -56,7 +56,7 @@ var appEventByKind = map[store.ProviderEventKind]string{
 type EventStore interface {
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
-		tell ...store.NewEvent) (bool, error)
+		appEvents ...store.NewEvent) (bool, error)
 }
 
 type ProviderEvents struct {
@@ -73,16 +73,16 @@ type ProviderEvents struct {
 // never changes a send's status and refunds nothing. An event suppresses the recipient if the
 // mailbox doesn't exist, or if the person complained or opted out. The error is the database's.
 func (p *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
-	kind, means := kindByMeaning[e.Meaning]
+	kind, hasKind := kindByMeaning[e.Meaning]
 	switch {
-	case !means && !e.Mapped: // the send may have failed, so the event is recorded for the send's page
+	case !hasKind && !e.Mapped: // the send may have failed, so the event is recorded for the send's page
 		p.logUnmapped(provider, e.Type)
 		if singleWordPattern.MatchString(e.Type) {
 			e.Detail = e.Type
 		}
 		_, err := p.record(ctx, provider, store.ProviderUnmapped, e)
 		return Unmapped, err
-	case !means:
+	case !hasKind:
 		return Unrecorded, nil
 	}
 	return p.record(ctx, provider, kind, e)
@@ -142,19 +142,19 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 	if e.Send == uuid.Nil {
 		return UnknownMessage, nil
 	}
-	story, err := p.Store.SendDetails(ctx, e.Send)
-	if errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil {
+	details, err := p.Store.SendDetails(ctx, e.Send)
+	if errors.Is(err, fault.NotFound) || err == nil && details.Verification == nil {
 		return UnknownMessage, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	to, err := p.Vault.OpenRecipient(*story.Verification) // fails after an erasure: then nothing is compared or suppressed
+	to, err := p.Vault.OpenRecipient(*details.Verification) // fails after an erasure: then nothing is compared or suppressed
 	known := err == nil
 	switch {
 	case known && !p.sameRecipient(e.To, to), e.Forgeable && (!known || e.To == ""):
 		return OtherRecipient, nil
-	case e.Forgeable && !story.Verification.ApprovedAt.IsZero():
+	case e.Forgeable && !details.Verification.ApprovedAt.IsZero():
 		return Unrecorded, nil
 	}
 	var suppress store.NewSuppression
@@ -165,14 +165,14 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 			suppress.Words = e.Words
 		}
 	}
-	tell, err := p.Events.NewEvent(*story.Verification, appEventByKind[kind])
+	appEvent, err := p.Events.NewEvent(*details.Verification, appEventByKind[kind])
 	if err != nil {
 		return "", err
 	}
 	fresh, err := p.Store.IngestProviderEvent(ctx, store.ProviderEvent{
 		Send: e.Send, Kind: kind, At: e.At, Provider: provider, Detail: e.Detail,
 		ForGood: e.Meaning == BouncedForGood || known && why == store.CauseHardBounce,
-	}, suppress, tell)
+	}, suppress, appEvent)
 	switch {
 	case errors.Is(err, fault.NotFound):
 		return UnknownMessage, nil
@@ -181,7 +181,7 @@ func (p *ProviderEvents) record(ctx context.Context, provider string, kind store
 	case !fresh:
 		return Repeated, nil
 	}
-	p.Events.WakeForEvent(tell)
+	p.Events.WakeForEvent(appEvent)
 	p.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind),
 		"detail", e.Detail)
 	return IngestResult(kind), nil

@@ -44,27 +44,27 @@ func TestIngestOutcomes(t *testing.T) {
 			"p@example.com":    {feedback.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},
 			"j@simulator.test": {feedback.Complained, "", store.ProviderComplained, "", ""},
 		} {
-			told := feedback.Event{Send: r.SendID(to), Meaning: c.outcome, Detail: c.detail, WordsMeaning: c.says}
-			r.Ingest(feedback.IngestResult(c.kind), told)
-			r.Ingest(feedback.Repeated, told)
-			story, err := r.Store.SendDetails(r.Context(), told.Send)
-			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.kind {
-				t.Fatalf("%s: %+v, %v", to, story.Events, err)
+			event := feedback.Event{Send: r.SendID(to), Meaning: c.outcome, Detail: c.detail, WordsMeaning: c.says}
+			r.Ingest(feedback.IngestResult(c.kind), event)
+			r.Ingest(feedback.Repeated, event)
+			details, err := r.Store.SendDetails(r.Context(), event.Send)
+			if err != nil || len(details.Events) != 1 || details.Events[0].Provider != "postmark" || details.Events[0].Kind != c.kind {
+				t.Fatalf("%s: %+v, %v", to, details.Events, err)
 			}
-			after := story.Send
+			after := details.Send
 			vtest.Equal(r, to+": Status", after.Status, "sent")
 			vtest.Equal(r, to+": Counts", after.Counts, true)
 			vtest.Equal(r, to+": RefundDue", after.RefundDue, false)
 			vtest.Equal(r, to+": Attempt", after.Attempt, 1)
 			r.Want(to+": bounced", after.Bounced, c.outcome == feedback.BouncedForGood || c.want == store.CauseHardBounce)
 			if c.want == "" {
-				r.Want(to+": suppressions", len(story.Suppressions), 0)
+				r.Want(to+": suppressions", len(details.Suppressions), 0)
 				r.SendTo(to)
 				continue
 			}
-			s := story.Suppressions[0]
+			s := details.Suppressions[0]
 			vtest.Equal(r, to+": Cause", s.Cause, c.want)
-			vtest.Equal(r, to+": Send", s.Send, told.Send)
+			vtest.Equal(r, to+": Send", s.Send, event.Send)
 			vtest.Equal(r, to, s.Until.Sub(s.Since), 30*24*time.Hour)
 			vtest.Equal(r, to+": Detail", s.Detail, c.detail)
 			r.WantStatus(r.SendTo(to), "failed suppressed")
@@ -89,9 +89,9 @@ func TestIngestMatchesMailAndRecipient(t *testing.T) {
 			r.Ingest(feedback.Unmapped, feedback.Event{Meaning: feedback.Ignored, Send: id, Type: "email.new"})
 		}
 		r.Want("lines", strings.Count(r.Printed.String(), "type=email.new"), 1)
-		story, err := r.Store.SendDetails(r.Context(), id)
+		details, err := r.Store.SendDetails(r.Context(), id)
 		r.NoError(err)
-		last := story.Events[len(story.Events)-1]
+		last := details.Events[len(details.Events)-1]
 		vtest.Equal(r, "on the send's page: Kind", last.Kind, "unmapped")
 		vtest.Equal(r, "on the send's page: Detail", last.Detail, "email.new")
 		r.RefuseTo("ana.maria@EXAMPLE.com") // the row of a refusal, which is no send
@@ -117,7 +117,7 @@ func TestIngestWithoutTheDatabase(t *testing.T) {
 			r.FailStore(sqlitetest.Down, method)
 			r.WantError(vtest.Err(r.Svc.ProviderEvents.Ingest(r.Context(), "postmark", complaint)), fault.Unavailable)
 		}
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Ingest("complained", complaint)
 	})
 }

@@ -25,7 +25,7 @@ type ReceiptStore interface {
 	TakeDuePolls(ctx context.Context, limit int) ([]store.PendingReceipt, error)
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
 	StopAwaitingReceipt(ctx context.Context, carrier string, send uuid.UUID) error
-	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
+	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, appEvents ...store.NewEvent) (bool, error)
 	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 }
 
@@ -69,26 +69,26 @@ func (r *ReceiptRecorder) Record(ctx context.Context, carrier string, send uuid.
 	if delivered {
 		status, event = store.Delivered, store.SendDelivered
 	}
-	story, err := r.Store.SendDetails(ctx, send)
+	details, err := r.Store.SendDetails(ctx, send)
 	switch {
-	case errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil:
+	case errors.Is(err, fault.NotFound) || err == nil && details.Verification == nil:
 		return false, nil
-	case err == nil && !delivered && story.Send.Status == store.Sending: // story.Send.Provider, if set, refused an earlier attempt
+	case err == nil && !delivered && details.Send.Status == store.Sending: // details.Send.Provider, if set, refused an earlier attempt
 		return false, fault.Unavailable
-	case err == nil && !delivered && story.Send.Provider != "" && story.Send.Provider != carrier:
+	case err == nil && !delivered && details.Send.Provider != "" && details.Send.Provider != carrier:
 		r.stopAwaitingReceipt(ctx, carrier, send)
 		return false, nil
 	}
-	var tell store.NewEvent
+	var appEvent store.NewEvent
 	if err == nil {
-		tell, err = r.Events.NewEvent(*story.Verification, event)
+		appEvent, err = r.Events.NewEvent(*details.Verification, event)
 	}
 	if err != nil {
 		return false, store.WrapUnavailable(err)
 	}
-	if changed, err = r.Store.RecordReceipt(ctx, send, status, tell); err == nil {
+	if changed, err = r.Store.RecordReceipt(ctx, send, status, appEvent); err == nil {
 		r.stopAwaitingReceipt(ctx, carrier, send)
-		r.Events.WakeForEvent(tell)
+		r.Events.WakeForEvent(appEvent)
 	}
 	return changed, err
 }
@@ -154,15 +154,15 @@ func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 var errNoStatusQuery = errors.New("reports: the send needs no receipt any more, or its recipient cannot be decrypted")
 
 func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
-	story, err := r.Store.SendDetails(ctx, a.Send)
+	details, err := r.Store.SendDetails(ctx, a.Send)
 	ended := []store.Status{store.Delivered, store.Undelivered, store.Failed} // Undelivered can become Delivered, but not by a poll
 	switch {
-	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || slices.Contains(ended, story.Send.Status)):
+	case errors.Is(err, fault.NotFound) || err == nil && (details.Verification == nil || slices.Contains(ended, details.Send.Status)):
 		return sms.StatusQuery{}, errNoStatusQuery
 	case err != nil:
 		return sms.StatusQuery{}, err
 	}
-	to, err := r.Vault.OpenRecipient(*story.Verification)
+	to, err := r.Vault.OpenRecipient(*details.Verification)
 	if err != nil {
 		return sms.StatusQuery{}, errNoStatusQuery
 	}

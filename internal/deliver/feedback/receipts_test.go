@@ -16,25 +16,25 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// oracle is a carrier that can be polled for receipts.
-type oracle struct {
-	mu     sync.Mutex
-	asked  []sms.StatusQuery
-	answer func(n int) (sms.Report, bool, error) // returns the answer to the nth poll; n begins at 1
-	byID   bool
-	mute   bool
-	busy   chan struct{} // polls wait until it is closed; nil: they don't wait
+// polledCarrier is a carrier that can be polled for receipts.
+type polledCarrier struct {
+	mu       sync.Mutex
+	queries  []sms.StatusQuery
+	answer   func(n int) (sms.Report, bool, error) // returns the answer to the nth poll; n begins at 1
+	byID     bool
+	noPoller bool
+	busy     chan struct{} // polls wait until it is closed; nil: they don't wait
 }
 
-func (o *oracle) Poller(string) (sms.Poller, bool) { return o, !o.mute }
+func (c *polledCarrier) Poller(string) (sms.Poller, bool) { return c, !c.noPoller }
 
-func (o *oracle) ReportsUseCarrierID(string) bool { return o.byID }
+func (c *polledCarrier) ReportsUseCarrierID(string) bool { return c.byID }
 
-func (o *oracle) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
-	o.mu.Lock()
-	o.asked = append(o.asked, q)
-	n, busy := len(o.asked), o.busy
-	o.mu.Unlock()
+func (c *polledCarrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
+	c.mu.Lock()
+	c.queries = append(c.queries, q)
+	n, busy := len(c.queries), c.busy
+	c.mu.Unlock()
 	if busy != nil {
 		select {
 		case <-busy:
@@ -42,20 +42,20 @@ func (o *oracle) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report,
 			return sms.Report{}, false, ctx.Err()
 		}
 	}
-	if o.answer == nil {
+	if c.answer == nil {
 		return sms.Report{}, false, nil
 	}
-	return o.answer(n)
+	return c.answer(n)
 }
 
-func (o *oracle) inquiries() []sms.StatusQuery {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return append([]sms.StatusQuery(nil), o.asked...)
+func (c *polledCarrier) polls() []sms.StatusQuery {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]sms.StatusQuery(nil), c.queries...)
 }
 
-// inquiring runs a test with a carrier that is polled half a minute after each message.
-func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
+// withPolledCarrier runs a test with a carrier that is polled half a minute after each message.
+func withPolledCarrier(t *testing.T, o *polledCarrier, test func(r *vtest.Rig)) {
 	t.Helper()
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		vtest.ServeCountries("DE")(s)
@@ -67,7 +67,7 @@ func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
 // carrier is not polled again, and the send still counts.
 func TestCarriersAreAskedForReceipts(t *testing.T) {
 	for delivered, want := range map[bool]string{true: "delivered", false: "undelivered"} {
-		o := &oracle{answer: func(n int) (sms.Report, bool, error) {
+		o := &polledCarrier{answer: func(n int) (sms.Report, bool, error) {
 			switch n {
 			case 1:
 				return sms.Report{}, false, nil
@@ -76,19 +76,19 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			}
 			return sms.Report{Delivered: delivered}, true, nil
 		}}
-		inquiring(t, o, func(r *vtest.Rig) {
+		withPolledCarrier(t, o, func(r *vtest.Rig) {
 			a := r.Send(vtest.TextTo(vtest.Mobile))
 			r.Sleep(29 * time.Second)
-			r.Want("inquiries at once", len(o.inquiries()), 0)
+			r.Want("inquiries at once", len(o.polls()), 0)
 			r.Sleep(3 * time.Minute)
-			q := o.inquiries()[0]
+			q := o.polls()[0]
 			vtest.Equal(r, "an inquiry: Send", q.Send, a.View.Send.ID)
 			vtest.Equal(r, "an inquiry: CarrierID", q.CarrierID, "id-1")
 			vtest.Equal(r, "an inquiry: To", q.To, vtest.Mobile)
 			vtest.Equal(r, "an inquiry: Country", q.Country, "DE")
 			r.WantStatus(a, want)
 			r.Sleep(10 * time.Minute)
-			r.Want("inquiries", len(o.inquiries()), 3)
+			r.Want("inquiries", len(o.polls()), 3)
 			d, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "sms", vtest.Mobile, "")
 			r.NoError(err)
 			r.Want("places", vtest.Remaining(d.Quota), "[1 4 9]")
@@ -99,41 +99,41 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 // A carrier that sent a report is not polled. A carrier that refuses a poll for good is not polled
 // again. After an erasure of the recipient, the carrier is not polled.
 func TestReceiptsThatAreNotPolled(t *testing.T) {
-	o := &oracle{answer: func(int) (sms.Report, bool, error) {
+	o := &polledCarrier{answer: func(int) (sms.Report, bool, error) {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare}
 	}}
-	inquiring(t, o, func(r *vtest.Rig) {
-		told := r.Send(vtest.TextTo(vtest.Mobile))
+	withPolledCarrier(t, o, func(r *vtest.Rig) {
+		reported := r.Send(vtest.TextTo(vtest.Mobile))
 		changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)
 		vtest.Equal(r, "changed", changed, true)
 		r.NoError(err)
-		vtest.Equal(r, "the send", r.Status(told), "delivered")
+		vtest.Equal(r, "the send", r.Status(reported), "delivered")
 		for _, again := range []bool{true, false} {
-			changed, err := r.Svc.Receipts.Record(r.Context(), "fake", uuid.MustParse(told.View.Send.ID), again)
+			changed, err := r.Svc.Receipts.Record(r.Context(), "fake", uuid.MustParse(reported.View.Send.ID), again)
 			vtest.Equal(r, "changed again", changed, false)
 			r.NoError(err)
-			vtest.Equal(r, "the send", r.Status(told), "delivered")
+			vtest.Equal(r, "the send", r.Status(reported), "delivered")
 		}
 		r.WantError(vtest.Err(r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true)), fault.NotFound)
 		r.Sleep(2 * time.Minute)
-		r.Want("inquiries about what was told", len(o.inquiries()), 0)
+		r.Want("inquiries about what was told", len(o.polls()), 0)
 		quiet := r.Send(vtest.TextTo("+4915123456787"))
 		// A replica records the receipt, and dies before it ends the polling.
 		r.NoError(vtest.Err(r.Store.RecordReceipt(r.Context(), uuid.MustParse(quiet.View.Send.ID), store.Delivered)))
 		r.Sleep(2 * time.Minute)
-		r.Want("inquiries about what is known", len(o.inquiries()), 0)
+		r.Want("inquiries about what is known", len(o.polls()), 0)
 		r.Send(vtest.TextTo(vtest.OtherMobile))
 		r.Sleep(10 * time.Minute)
-		r.Want("inquiries of one who refuses", len(o.inquiries()), 1)
+		r.Want("inquiries of one who refuses", len(o.polls()), 1)
 	})
-	o = &oracle{}
-	inquiring(t, o, func(r *vtest.Rig) {
+	o = &polledCarrier{}
+	withPolledCarrier(t, o, func(r *vtest.Rig) {
 		r.Send(vtest.TextTo(vtest.Mobile))
 		p, err := r.Svc.Administration.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
 		r.NoError(err)
 		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), p, vtest.AuditEntry("recipient.erase")))
 		r.Sleep(10 * time.Minute)
-		r.Want("inquiries about one who was erased", len(o.inquiries()), 0)
+		r.Want("inquiries about one who was erased", len(o.polls()), 0)
 	})
 }
 
@@ -141,9 +141,9 @@ func TestReceiptsThatAreNotPolled(t *testing.T) {
 // lost. Any carrier may report that the message arrived. The carrier that accepted the message is
 // still polled.
 func TestReceiptsOfRefusedAttempts(t *testing.T) {
-	o := &oracle{answer: func(int) (sms.Report, bool, error) { return sms.Report{}, true, nil }}
-	inquiring(t, o, func(r *vtest.Rig) {
-		r.Carrier.Each = time.Second
+	o := &polledCarrier{answer: func(int) (sms.Report, bool, error) { return sms.Report{}, true, nil }}
+	withPolledCarrier(t, o, func(r *vtest.Rig) {
+		r.Carrier.Delay = time.Second
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		lost := func(carrier string) (bool, error) {
 			return r.Svc.Receipts.Record(r.Context(), carrier, uuid.MustParse(a.View.Send.ID), false)
@@ -167,12 +167,12 @@ func TestReceiptsOfRefusedAttempts(t *testing.T) {
 // the carrier's own ID.
 func TestReceiptsByCarrierID(t *testing.T) {
 	for _, byID := range []bool{true, false} {
-		o := &oracle{mute: true, byID: byID}
-		inquiring(t, o, func(r *vtest.Rig) {
+		o := &polledCarrier{noPoller: true, byID: byID}
+		withPolledCarrier(t, o, func(r *vtest.Rig) {
 			r.Send(vtest.TextTo(vtest.Mobile))
 			r.Want("a receipt is awaited", vtest.Err(r.Store.SendByMessageID(r.Context(), "fake", "id-1")) == nil, byID)
 			r.Sleep(10 * time.Minute)
-			r.Want("inquiries", len(o.inquiries()), 0)
+			r.Want("inquiries", len(o.polls()), 0)
 		})
 	}
 }
@@ -180,15 +180,15 @@ func TestReceiptsByCarrierID(t *testing.T) {
 // Polls that hang delay no message, and their number stays within its bound. Another replica does
 // not make the same polls.
 func TestReceiptPollsThatHangDelayNoMessage(t *testing.T) {
-	o := &oracle{}
-	inquiring(t, o, func(r *vtest.Rig) {
+	o := &polledCarrier{}
+	withPolledCarrier(t, o, func(r *vtest.Rig) {
 		o.busy = make(chan struct{})
 		_, stop := r.StartReplica(r.MailServer)
 		for n := range 30 {
 			r.Send(vtest.TextTo(vtest.NthNumber(n)))
 		}
 		r.Sleep(45 * time.Second)
-		got := o.inquiries()
+		got := o.polls()
 		r.Want("inquiries at once", len(got), 2*feedback.PollConcurrency)
 		seen := map[string]bool{}
 		for _, q := range got {

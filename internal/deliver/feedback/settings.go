@@ -43,7 +43,7 @@ func (p *Provider) Check(at *document.Mapping) {
 		at.AddMistake("topic", "must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events")
 	}
 	for _, missing := range []struct {
-		it   string
+		key  string
 		when bool
 	}{
 		{"secret_env", p.SecretEnv == "" && a.Scheme != SchemeSNS},
@@ -54,7 +54,7 @@ func (p *Provider) Check(at *document.Mapping) {
 		{"header", (a.Scheme == SchemeHMAC || a.Scheme == SchemeSecretHeader) && a.Header == ""},
 	} {
 		if missing.when {
-			at.AddMistake("", "%s is missing", missing.it)
+			at.AddMistake("", "%s is missing", missing.key)
 		}
 	}
 	for key := range at.Given {

@@ -51,11 +51,11 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 		bad := reason == store.ReasonSuppressed
 		return store.Outcome{Status: store.Failed, Reason: reason, Refund: true, BadAddress: bad}, nil
 	}
-	used, took := o.usedProviders(ctx, w.Send)
+	used, acceptedBy := o.usedProviders(ctx, w.Send)
 	if !o.ResendOther[w.Send.Channel] {
 		used = nil // a resend keeps the order of the servers or carriers
 	}
-	message, out := o.compose(set, w, used, took)
+	message, out := o.compose(set, w, used, acceptedBy)
 	if message == nil {
 		return out, nil
 	}
@@ -68,7 +68,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (out store.Outcome, pos
 		return out, nil
 	}
 	o.recordCarrierHold(ctx, w, fail)
-	if fail.BadAddress() && fail.Reason == "" && slices.ContainsFunc(took, func(name string) bool { return name != out.Provider }) {
+	if fail.BadAddress() && fail.Reason == "" && slices.ContainsFunc(acceptedBy, func(name string) bool { return name != out.Provider }) {
 		fail.Class = delivery.Temporary // not final: another server accepted an earlier message, and a later attempt may use it
 	}
 	w.Now = f.now()
@@ -135,18 +135,18 @@ func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.
 }
 
 // usedProviders returns the mail servers or carriers of the verification's earlier sends (used),
-// and those among them that accepted a message that did not bounce (took); see
+// and those among them that accepted a message that did not bounce (acceptedBy); see
 // store.SendDetails.UsedProviders. It returns no providers if the send is the verification's first,
 // or if the database fails.
-func (o *Outbox) usedProviders(ctx context.Context, s store.Send) (used, took []string) {
+func (o *Outbox) usedProviders(ctx context.Context, s store.Send) (used, acceptedBy []string) {
 	if s.Number < 2 {
 		return nil, nil
 	}
-	story, err := o.Store.SendDetails(ctx, s.ID)
+	details, err := o.Store.SendDetails(ctx, s.ID)
 	if err != nil {
 		return nil, nil
 	}
-	return story.UsedProviders()
+	return details.UsedProviders()
 }
 
 // stopReason returns the reason why a send must not go out. The recipient may be suppressed, or the
@@ -179,15 +179,15 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 // send sends the message, and notes in the database if a receipt is expected. out names the
 // provider that answered. Its status is Sent even if fail is not nil: classifyFailure replaces it.
 func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (out store.Outcome, fail *delivery.Error) {
-	receipt, err := message(ctx)
-	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.ReplyCodes, Took: receipt.Took}
+	result, err := message(ctx)
+	out = store.Outcome{Status: store.Sent, Provider: result.Provider, ProviderCode: result.ReplyCodes, Took: result.Took}
 	if err != nil {
 		fail = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
 		_ = errors.As(err, &fail)
 	}
 	delivery.SetHandover(ctx, fail.MayBeAccepted())
 	if err == nil {
-		o.expectReceipt(ctx, w, receipt)
+		o.expectReceipt(ctx, w, result)
 		return out, nil
 	}
 	out.ProviderCode = fail.ReplyCodes()

@@ -52,9 +52,9 @@ func (t throughput) since(from time.Time) (n int, first time.Time) {
 
 // pastBacklog has the throughput of a backlog that has ended.
 type pastBacklog struct {
-	gone  float64       // messages that went out
-	took  time.Duration // how long the lane was full
-	ended time.Time
+	sentCount float64       // messages that went out
+	took      time.Duration // how long the lane was full
+	ended     time.Time
 }
 
 // backlog has what a lane needs to compute how long a new message waits: the waiting messages, the
@@ -117,11 +117,11 @@ func (l *lane) noteFull(now time.Time, maxWorkers int) {
 	}
 	if l.wasFull {
 		from := l.measuredFrom(l.fullUntil)
-		gone, _ := l.sent.since(from)
-		past := pastBacklog{float64(gone), l.fullUntil.Sub(from), l.fullUntil}
+		sentCount, _ := l.sent.since(from)
+		past := pastBacklog{float64(sentCount), l.fullUntil.Sub(from), l.fullUntil}
 		if l.continuesLastBacklog() {
-			keep := max(0, min(1-float64(gone)/float64(maxWorkers), float64(throughputWindow-past.took)/float64(l.last.took+1)))
-			past.gone, past.took = past.gone+keep*l.last.gone, past.took+time.Duration(keep*float64(l.last.took))
+			keep := max(0, min(1-float64(sentCount)/float64(maxWorkers), float64(throughputWindow-past.took)/float64(l.last.took+1)))
+			past.sentCount, past.took = past.sentCount+keep*l.last.sentCount, past.took+time.Duration(keep*float64(l.last.took))
 		}
 		l.last = past
 	}
@@ -141,7 +141,7 @@ func (l *lane) measuredFrom(at time.Time) time.Time {
 // messages went out. Until enough messages have gone out in the present backlog, the throughput of
 // the earlier one is the best estimate.
 func (l *lane) continuesLastBacklog() bool {
-	return l.last.gone > 0 && l.since.Sub(l.last.ended) < shortPause
+	return l.last.sentCount > 0 && l.since.Sub(l.last.ended) < shortPause
 }
 
 // expectedWait computes ExpectedWait for a lane. Call it within update. The parameter share is the
@@ -180,17 +180,17 @@ func (l *lane) expectedWait(app, network string, ends, now time.Time, share int)
 		}
 		before += float64(min(n, own+1))
 	}
-	if l.behind[app] && l.held[app] >= share {
+	if l.behind[app] && l.flightsByApp[app] >= share {
 		before += l.inStore
 	}
-	gone, took := float64(sent), now.Sub(from)
+	sentCount, took := float64(sent), now.Sub(from)
 	switch few := from.Equal(l.since) && sent < max(fewEnds, l.workers); {
 	case few && continues:
-		gone, took = gone+l.last.gone, took+l.last.took
+		sentCount, took = sentCount+l.last.sentCount, took+l.last.took
 	case few && (sent < fewEnds || now.Sub(first) < first.Sub(from)):
-		gone = float64(max(sent, l.workers)) // the other workers' first attempts may also end soon
+		sentCount = float64(max(sent, l.workers)) // the other workers' first attempts may also end soon
 	}
-	wait = time.Duration(before / gone * float64(took))
+	wait = time.Duration(before / sentCount * float64(took))
 	if l.Strangers && l.reputations.slowForAll(now) && now.Sub(l.newcomer) >= 2*l.slowPause() {
 		return min(wait, 2*l.slowPause()), false // the newest message is tried soon
 	}
@@ -290,7 +290,7 @@ func (o *Outbox) noteAttempt(l *lane, fail *delivery.Error) {
 // other messages do not wait. For example, a recipient's domain that defers mails delays no other
 // mails.
 func serverTakesNoMore(fail *delivery.Error) bool {
-	return fail != nil && fail.Class == delivery.Temporary && fail.BefallsAll()
+	return fail != nil && fail.Class == delivery.Temporary && fail.AffectsOthers()
 }
 
 // notePostponed counts a message as waiting until its next attempt, if the server said that it

@@ -138,12 +138,12 @@ func TestExpectedWait(t *testing.T) {
 		}, 100 * time.Second, false},
 		"the rest waits in the database": {func(l *lane, end ends) {
 			wait(l, "shop", 20)
-			l.behind["shop"], l.inStore, l.held["shop"] = true, 80, 1000
+			l.behind["shop"], l.inStore, l.flightsByApp["shop"] = true, 80, 1000
 			end(40, time.Second/2, nil)
 		}, 50 * time.Second, false},
 		"another app's rest waits there": {func(l *lane, end ends) {
 			wait(l, "shop", 20)
-			l.behind["shop"], l.inStore, l.held["shop"] = true, 80, 20
+			l.behind["shop"], l.inStore, l.flightsByApp["shop"] = true, 80, 20
 			end(40, time.Second/2, nil)
 		}, 10 * time.Second, false},
 		"all workers are busy, and none waits": {func(l *lane, end ends) {

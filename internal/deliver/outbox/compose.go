@@ -32,9 +32,9 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 // It checks block lists and number rules again, because the configuration may have changed. It
 // returns the function that sends the message. If the message must not or cannot be sent, it
 // returns nil and the outcome. The parameter used has the providers that earlier sends used. Other
-// providers that work are tried before them. The parameter took has those providers in used that
-// accepted an earlier message.
-func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (transmitFunc, store.Outcome) {
+// providers that work are tried before them. The parameter acceptedBy has those providers in used
+// that accepted an earlier message.
+func (o *Outbox) compose(set policy.Set, w store.Work, used, acceptedBy []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]
 	to, address, err := o.recipientOf(w)
@@ -66,9 +66,9 @@ func (o *Outbox) compose(set policy.Set, w store.Work, used, took []string) (tra
 		request.Data.Minutes = message.DisplayedMinutes(left)
 	}
 	if v.Channel == recipient.SMS {
-		return o.composeText(w, to, request, left, used, took)
+		return o.composeText(w, to, request, left, used, acceptedBy)
 	}
-	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom), used, took)
+	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom), used, acceptedBy)
 }
 
 // recipientOf returns the recipient and the hash of its address. If the work does not have them,
@@ -85,7 +85,7 @@ func (o *Outbox) recipientOf(w store.Work) (to recipient.Recipient, address reci
 }
 
 func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.RenderRequest, from string,
-	used, took []string,
+	used, acceptedBy []string,
 ) (transmitFunc, store.Outcome) {
 	request.Data.Requested, request.Data.Support = message.DisplayedTime(w.Send.LoggedAt), store.SupportReference(w.Send.ID)
 	messageID, notMe, err := o.Vault.MailTokens(w.Send.ID, w.Verification.KeyID)
@@ -102,7 +102,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	mail := delivery.Mail{
 		MessageID: messageID + "@" + o.Domain, To: to.Address(), Form: m.Form, Fill: m.Fill, Token: m.Token,
 		SharedFields: delivery.SharedFields{From: from, Language: m.Language}, Date: w.Send.LoggedAt,
-		Stranger: chosenByAnyone(w), Used: used, Took: took,
+		Stranger: chosenByAnyone(w), Used: used, AcceptedBy: acceptedBy,
 	}
 	if len(o.IDHeaders) > 0 {
 		mail.IDHeaders = map[string]string{}
@@ -127,7 +127,7 @@ func wasSilent(w store.Work) bool {
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,
-	left time.Duration, used, took []string,
+	left time.Duration, used, acceptedBy []string,
 ) (transmitFunc, store.Outcome) {
 	if o.Carrier == nil {
 		return o.failToCompose(w, reasonNotConfigured, errNoCarrier)
@@ -141,7 +141,7 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 		Segments: text.Segments,
 		To:       to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language,
-		Life: left, Used: used, Took: took,
+		Life: left, Used: used, AcceptedBy: acceptedBy,
 	}
 	return func(ctx context.Context) (delivery.Result, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
 }

@@ -61,8 +61,9 @@ func newIdle(t *testing.T) *idle {
 	return r
 }
 
-// asked fails the test unless these are the calls of the database since asked was called last.
-func (i *idle) asked(what string, calls ...string) {
+// wantCalls fails the test unless these are the calls of the database since wantCalls was called
+// last.
+func (i *idle) wantCalls(what string, calls ...string) {
 	i.Helper()
 	servertest.Same(i.T, what+": calls of the database", fmt.Sprintf("%q", i.db.calls), fmt.Sprintf("%q", calls))
 	i.db.calls = nil
@@ -96,26 +97,26 @@ func TestTakeOverWaitsForOutcomesAfterAnOutage(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
 		held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
-		s.hold(held)
+		s.beginFlight(held)
 		time.Sleep(s.Lease) // overdue for a renewal
 		s.db.away["TakeOver"] = true
 		s.tick(t.Context())
 		s.db.away["TakeOver"], s.db.away["Ping"] = false, true
 		s.tick(t.Context())
 		s.takeOverIfReady(t.Context())
-		s.asked("away", "TakeOver", "Ping")
+		s.wantCalls("away", "TakeOver", "Ping")
 		s.db.away["Ping"] = false
 		s.tick(t.Context())
-		s.asked("back", "Ping", "RenewLeases")
+		s.wantCalls("back", "Ping", "RenewLeases")
 		time.Sleep(s.Lease - 1)
 		s.takeOverIfReady(t.Context())
 		s.tick(t.Context())
-		s.asked("within a lease")
+		s.wantCalls("within a lease")
 		time.Sleep(time.Nanosecond)
 		s.takeOverIfReady(t.Context())
-		s.asked("afterwards", "TakeOver", "TakeOver", "TakeOver", "TakeOver")
+		s.wantCalls("afterwards", "TakeOver", "TakeOver", "TakeOver", "TakeOver")
 		s.tick(t.Context())
-		s.asked("afterwards, a tick", "TakeOver", "TakeOver", "TakeOver", "TakeOver")
+		s.wantCalls("afterwards, a tick", "TakeOver", "TakeOver", "TakeOver", "TakeOver")
 	})
 }
 
@@ -165,7 +166,7 @@ func TestTakeOverLaneDuringASuspension(t *testing.T) {
 func TestSubmitForgetsAnEndedWait(t *testing.T) {
 	s := newIdle(t)
 	l := s.lanes[store.Queue{Channel: recipient.Email}]
-	l.behind[""], l.held[""] = true, s.Capacity // so that no worker begins
+	l.behind[""], l.flightsByApp[""] = true, s.Capacity // so that no worker begins
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	sent := s.Submit(t.Context(), work, time.Nanosecond)
 	_, waits := s.waiters.Load(work.Send.ID)

@@ -22,7 +22,7 @@ type lane struct {
 	turns            []string          // the apps whose queues are not empty; the first app is served next
 	queued           int               // flights in queues
 	flights          int               // all flights of this lane, in the queue or with a worker
-	held             map[string]int    // flights by app
+	flightsByApp     map[string]int    // flights by app
 	workers          int               // running workers
 	maxWorkers       int               // workers that the lane may have; update sets it
 	reputations      *reputations      // of the channel
@@ -41,7 +41,7 @@ type lane struct {
 
 func newLane(q store.Queue, r *reputations) *lane {
 	return &lane{
-		Queue: q, queues: map[string]*queue{}, held: map[string]int{}, behind: map[string]bool{}, reputations: r,
+		Queue: q, queues: map[string]*queue{}, flightsByApp: map[string]int{}, behind: map[string]bool{}, reputations: r,
 		backlog: backlog{waits: map[string]int{}},
 	}
 }
@@ -231,14 +231,14 @@ func (l *lane) turnOf(s store.Send) string {
 // begin counts a new flight.
 func (l *lane) begin(app string) {
 	l.flights++
-	l.held[app]++
+	l.flightsByApp[app]++
 }
 
 // end counts a flight as ended.
 func (l *lane) end(app string) {
 	l.flights--
-	if l.held[app]--; l.held[app] == 0 {
-		delete(l.held, app)
+	if l.flightsByApp[app]--; l.flightsByApp[app] == 0 {
+		delete(l.flightsByApp, app)
 	}
 }
 

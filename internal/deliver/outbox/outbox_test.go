@@ -18,7 +18,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-var later = vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")
+var temporaryFailure = vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1")
 
 func TestOutcomeOfEachFailure(t *testing.T) {
 	type row struct {
@@ -42,8 +42,8 @@ func TestOutcomeOfEachFailure(t *testing.T) {
 		r.Sleep(time.Minute - time.Microsecond)
 		r.WantMails(1)
 		due, err := r.Store.LeaseDueRefunds(r.Context(), time.Microsecond, 10)
-		unheard := c.refunded && r.Settings.Form == vtest.RedisAway
-		vtest.Equal(r, "refunds that are due", len(due) > 0, unheard)
+		wantDue := c.refunded && r.Settings.Form == vtest.RedisAway
+		vtest.Equal(r, "refunds that are due", len(due) > 0, wantDue)
 		r.NoError(err)
 		if c.refunded {
 			r.Want("counted", r.QuotaOf("").Rules[0].Used, 0)
@@ -56,7 +56,7 @@ func TestOutcomeOfEachFailure(t *testing.T) {
 
 func TestTemporaryFailureIsRetried(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.MailServer.Answer(later)
+		r.MailServer.Answer(temporaryFailure)
 		a := r.SendTo(vtest.Ana)
 		r.WantSend(a.View.ID, vtest.Send{
 			Status: store.Queued, Reason: "temporary_rcpt", Provider: "mx.example", ProviderCode: "451 4.7.1", Attempt: 1,
@@ -121,7 +121,7 @@ func TestRetryAboveThePace(t *testing.T) {
 // last attempt.
 func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		a, _, release := r.Orphan(vtest.FailWith(delivery.Temporary, "rcpt", 452, "4.2.2"))
+		a, _, release := r.SendByDeadProcess(vtest.FailWith(delivery.Temporary, "rcpt", 452, "4.2.2"))
 		release()
 		r.Sleep(10 * time.Minute)
 		r.Start()
@@ -189,7 +189,7 @@ func TestStopEndsTheWaitForATurn(t *testing.T) {
 func TestWhatCannotBeComposedFails(t *testing.T) {
 	for reason, change := range map[string]func(*vtest.Rig){
 		outbox.ReasonUnreadable: func(r *vtest.Rig) {
-			r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})
+			r.Svc.SetVault(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})
 		},
 		delivery.ReasonTemplate: func(r *vtest.Rig) {
 			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes, Apps: map[string]policy.App{"shop": {Title: "https://shop.example"}}})
@@ -197,7 +197,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
-				r.MailServer.Answer(later)
+				r.MailServer.Answer(temporaryFailure)
 				a := r.SendTo(vtest.Ana)
 				wantPlaces(r, 1)
 				r.Quit() // the next process has other settings
@@ -211,7 +211,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 		})
 		t.Run(reason+" in doubt", func(t *testing.T) {
 			vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-				a, _, release := r.Orphan(nil)
+				a, _, release := r.SendByDeadProcess(nil)
 				change(r)
 				r.Sleep(outbox.DefaultLease)
 				r.Start()
@@ -229,7 +229,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 // the database.
 func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
-	bucket := store.SendBucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}
+	bucket := store.SendBucket{App: "shop", Channel: "email", Recipient: r.AnaTarget().Recipient, Purposes: []string{"default", "login"}}
 	h, err := r.Store.ReadHistory(r.Context(), rowrules.HistoryQuery{SendBucket: bucket, CountedWithin: time.Hour})
 	r.NoError(err)
 	vtest.Equal(r, "places of the hour by limiter", r.Counted().Rules[1].Used, want)
@@ -256,7 +256,7 @@ func TestCodeEndedInTheQueueIsNotSent(t *testing.T) {
 		}, store.ReasonEnded, 0},
 		"canceled": {func(r *vtest.Rig, id string) error { return vtest.Err(r.Store.Cancel(r.Context(), id)) }, store.ReasonEnded, 0},
 		"erased": {func(r *vtest.Rig, _ string) error {
-			return r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))
+			return r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase"))
 		}, store.ReasonErased, 1},
 		"expired":                     {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil }, outbox.ReasonExpired, 0},
 		"locked":                      {lock, store.ReasonEnded, 0},

@@ -28,7 +28,7 @@ func TestPeopleOfAPlainBackEndWaitLittle(t *testing.T) {
 		t.Run(fmt.Sprint(c.conns, " connections, ", c.each), func(t *testing.T) {
 			vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
 				defer r.Quit()
-				r.MailServer.Each = c.each
+				r.MailServer.Delay = c.each
 				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, c.conns)}, nil)
 				r.Start()
 				const step = 100 * time.Millisecond

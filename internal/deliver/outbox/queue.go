@@ -113,7 +113,7 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 // database, because the older rows must come first. Any replica with capacity then takes the row
 // over.
 func (o *Outbox) queueOrPostpone(w store.Work) {
-	f := o.hold(w)
+	f := o.beginFlight(w)
 	if f == nil {
 		return
 	}
@@ -168,7 +168,7 @@ func (o *Outbox) hasCapacityFor(f *flight) bool {
 	fits := false
 	o.update(f.lane, func(l *lane, _ time.Time) {
 		app := f.work.Send.App
-		fits = l.held[app] <= o.capacity(l)/appShare || !l.behind[app] && l.flights <= o.capacity(l)
+		fits = l.flightsByApp[app] <= o.capacity(l)/appShare || !l.behind[app] && l.flights <= o.capacity(l)
 		if !fits {
 			l.behind[app] = true
 		}
@@ -237,7 +237,7 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, maxRows int, from ta
 		maxRows -= len(work)
 		all = len(work) < limit
 		for _, w := range work {
-			f := o.hold(w)
+			f := o.beginFlight(w)
 			switch {
 			case f == nil:
 			case o.tooManyHeld(f):
@@ -285,9 +285,9 @@ func (o *Outbox) freeCapacity(l *lane) (free int) {
 	return free
 }
 
-// hold begins a flight, which is the delivery of a row that this process has leased. It returns nil
-// if the row already has a flight.
-func (o *Outbox) hold(w store.Work) *flight {
+// beginFlight begins a flight, which is the delivery of a row that this process has leased. It
+// returns nil if the row already has a flight.
+func (o *Outbox) beginFlight(w store.Work) *flight {
 	f := o.leases.take(w, o.lanes[w.Queue()])
 	if f != nil {
 		o.update(f.lane, func(l *lane, _ time.Time) { l.begin(w.Send.App) })

@@ -20,9 +20,9 @@ import (
 // memory is the capacity of most outboxes in these tests, in sends.
 const memory = 60
 
-// slowly runs a test of a service whose mail server takes the time each for a mail, and whose
-// outbox has the capacity room. Codes of the purpose login live for 2 min.
-func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtest.Rig)) {
+// withSlowMailServer runs a test of a service whose mail server takes the time each for a mail, and
+// whose outbox has the capacity room. Codes of the purpose login live for 2 min.
+func withSlowMailServer(t *testing.T, each time.Duration, workers, room int, test func(*vtest.Rig)) {
 	t.Helper()
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
 		s.Workers = workers
@@ -30,7 +30,7 @@ func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtes
 		login.TTL = 2 * time.Minute
 		s.Purposes["login"] = login
 	}, func(r *vtest.Rig) {
-		r.MailServer.Each = each
+		r.MailServer.Delay = each
 		r.Svc.Outbox.Capacity = room
 		r.Start()
 		test(r)
@@ -42,11 +42,11 @@ func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtes
 func persons(r *vtest.Rig, n int) (order []int) {
 	r.Helper()
 	for _, m := range r.MailServer.Attempts() {
-		var who int
-		if _, err := fmt.Sscanf(m.To, "person-%d@", &who); err != nil || slices.Contains(order, who) {
+		var person int
+		if _, err := fmt.Sscanf(m.To, "person-%d@", &person); err != nil || slices.Contains(order, person) {
 			r.Fatalf("an unexpected mail, or a second one: %v", err)
 		}
-		order = append(order, who)
+		order = append(order, person)
 	}
 	r.Want("mails", len(order), n)
 	return order
@@ -55,7 +55,7 @@ func persons(r *vtest.Rig, n int) (order []int) {
 // Sends that wait in the database are fetched as soon as memory has capacity, not only at the next
 // tick, and only as many as fit. In the end, no app counts as waiting in the database.
 func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
-	slowly(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // 500 mails a second
+	withSlowMailServer(t, 20*time.Millisecond, 10, memory, func(r *vtest.Rig) { // 500 mails a second
 		r.SendMany(0, memory+240)
 		for range 80 { // usually 0.6 s is enough
 			r.Sleep(10 * time.Millisecond)
@@ -75,16 +75,16 @@ func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
 // would be sent again after a crash.
 func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxPendingOutcomes + 400
-	slowly(t, 100*time.Millisecond, 100, outbox.DefaultCapacity, func(r *vtest.Rig) {
+	withSlowMailServer(t, 100*time.Millisecond, 100, outbox.DefaultCapacity, func(r *vtest.Rig) {
 		r.SendMany(0, sends)
 		r.Sleep(time.Millisecond)
-		r.CutStore()
+		r.LoseStore()
 		r.Sleep(7 * time.Second) // less than a lease
 		// 300 more may go out, because of the attempts under way at the beginning and at the end.
 		if stopped := len(r.MailServer.Attempts()); stopped > outbox.MaxPendingOutcomes+300 {
 			t.Errorf("%d mails went out that no crash may come after", stopped)
 		}
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(10 * time.Second)
 		persons(r, sends)
 	})
@@ -93,7 +93,7 @@ func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 // A stop does not wait for sends that have not begun: it releases them, and the next process
 // delivers them at once.
 func TestStopHandsBackTheQueue(t *testing.T) {
-	slowly(t, time.Second, 4, outbox.DefaultCapacity, func(r *vtest.Rig) {
+	withSlowMailServer(t, time.Second, 4, outbox.DefaultCapacity, func(r *vtest.Rig) {
 		ids := r.SendMany(0, 100)
 		r.Sleep(100 * time.Millisecond)
 		began := time.Now()
@@ -101,7 +101,7 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 		if took := time.Since(began); took > outbox.MaxStopWait+time.Second {
 			t.Errorf("the stop took %v", took)
 		}
-		r.MailServer.Each = 0
+		r.MailServer.Delay = 0
 		r.Svc = r.Replica(r.MailServer)
 		r.Start()
 		r.Sleep(5 * time.Second) // less than a lease
@@ -114,7 +114,7 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 // The queue in memory is served in the order of expiry, and codes that expire together in the order
 // of their requests. There is one worker, so mails leave one by one.
 func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
-	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
+	withSlowMailServer(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		for n := range 12 {
 			r.SendTo(vtest.NthAddress(n), vtest.For([]string{"", "", "login"}[n%3]))
 			r.Sleep(time.Millisecond)
@@ -130,7 +130,7 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 // there, a new send waits there too, even if memory has capacity again. Otherwise the old send
 // might never have its turn.
 func TestQueueHoldsExactlyItsCapacity(t *testing.T) {
-	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
+	withSlowMailServer(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		r.Sleep(500 * time.Millisecond) // between two ticks
 		ids := r.SendMany(0, memory+1)
 		r.Sleep(time.Second + time.Millisecond) // one message was delivered
@@ -147,7 +147,7 @@ func TestQueueHoldsExactlyItsCapacity(t *testing.T) {
 func TestAppsTakeTurns(t *testing.T) {
 	for name, room := range map[string]int{"in memory": outbox.DefaultCapacity, "in the database": memory} {
 		t.Run(name, func(t *testing.T) {
-			slowly(t, 500*time.Millisecond, 1, room, func(r *vtest.Rig) {
+			withSlowMailServer(t, 500*time.Millisecond, 1, room, func(r *vtest.Rig) {
 				r.SendMany(0, 2*memory)
 				other := vtest.BackEnd
 				other.App = "club"
@@ -168,11 +168,11 @@ func TestAppsTakeTurns(t *testing.T) {
 // While the database accepts no outcomes, one line a second has the number of failed writes,
 // however many sends wait.
 func TestOneWarningASecondOfFailedWrites(t *testing.T) {
-	slowly(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
+	withSlowMailServer(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Finish")
 		r.SendMany(0, memory)
 		r.Sleep(10 * time.Second)
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(2 * time.Second)
 		persons(r, memory)
 		failed, lines := 0, 0
@@ -198,10 +198,10 @@ func TestQueueOfAHangingChannelDelaysNoOther(t *testing.T) {
 		hang, failOne  func(r *vtest.Rig)
 	}{
 		"a carrier": {
-			text, mail, func(r *vtest.Rig) { r.Carrier.Each = 20 * time.Second; r.Carrier.Fail(dead) },
-			func(r *vtest.Rig) { r.MailServer.Answer(later) },
+			text, mail, func(r *vtest.Rig) { r.Carrier.Delay = 20 * time.Second; r.Carrier.Fail(dead) },
+			func(r *vtest.Rig) { r.MailServer.Answer(temporaryFailure) },
 		},
-		"a mail server": {mail, text, func(r *vtest.Rig) { r.MailServer.Each = time.Minute }, func(r *vtest.Rig) { r.Carrier.Fail(dead) }},
+		"a mail server": {mail, text, func(r *vtest.Rig) { r.MailServer.Delay = time.Minute }, func(r *vtest.Rig) { r.Carrier.Fail(dead) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleIdle(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {

@@ -124,8 +124,8 @@ func TestSpendCapLogLines(t *testing.T) {
 		{false, 1, "callers=strangers 80 % callers=all"},
 	} {
 		_, _ = b.Reserve(t.Context(), sms.Message{Stranger: c.stranger}, c.cost)
-		if told := strings.Join(regexp.MustCompile(`callers=\w+|80 %`).FindAllString(lines.String(), -1), " "); told != c.want {
-			t.Errorf("%v %d: %q, want %q", c.stranger, c.cost, told, c.want)
+		if got := strings.Join(regexp.MustCompile(`callers=\w+|80 %`).FindAllString(lines.String(), -1), " "); got != c.want {
+			t.Errorf("%v %d: %q, want %q", c.stranger, c.cost, got, c.want)
 		}
 	}
 	if len(stopped) != 4 || stopped[0] != "day" {

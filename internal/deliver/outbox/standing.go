@@ -133,7 +133,7 @@ func (r *reputations) note(took time.Duration, fail *delivery.Error, trusted boo
 	limit := max(heldAfter, heldTimes*r.usual)
 	for _, key := range keys {
 		switch {
-		case gaveWay || took >= limit && !fail.BefallsAll():
+		case gaveWay || took >= limit && !fail.AffectsOthers():
 			r.add(key, -heldWeight, now)
 		case isAnswer(fail) && took <= limit/2:
 			r.add(key, 1, now)
@@ -158,7 +158,7 @@ var withoutRecipient = []string{
 
 // isAnswer reports whether the server answered about the message itself.
 func isAnswer(fail *delivery.Error) bool {
-	return fail == nil || fail.Status != 0 && !fail.BefallsAll()
+	return fail == nil || fail.Status != 0 && !fail.AffectsOthers()
 }
 
 // networkKey is the key of a network in reputations. It is "" for clients without a known network,

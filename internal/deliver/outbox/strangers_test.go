@@ -85,7 +85,7 @@ func TestStrangersMailsDelayNoOthers(t *testing.T) {
 				defer r.Quit() // also after Fatal
 				known := knownBrowser(r)
 				r.Sleep(time.Minute) // until the rules admit another code for Ana
-				r.MailServer.Each = each
+				r.MailServer.Delay = each
 				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, c.conns)}, nil)
 				r.Svc.Outbox.Capacity = c.room
 				r.Start()
@@ -139,7 +139,7 @@ func TestStrangersMailsFollowTheServer(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
 		conns := &atomic.Int32{}
 		conns.Store(4)
-		r.MailServer.Each = time.Second
+		r.MailServer.Delay = time.Second
 		r.Svc = r.ReplicaOn(r.Store, changingServer{r.MailServer, conns}, nil)
 		r.Start()
 		knowUsualTime(r, time.Second)
@@ -173,7 +173,7 @@ func TestQuickMailsOfOneNetworkUseAllWorkers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Workers = 20 }, func(r *vtest.Rig) {
 				defer r.Quit()
-				r.MailServer.Each = time.Second
+				r.MailServer.Delay = time.Second
 				r.Svc = r.ReplicaOn(r.Store, crowded{r.MailServer, make(chan struct{}, 20)}, nil)
 				r.Start()
 				for n := range 90 {

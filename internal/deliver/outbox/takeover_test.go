@@ -26,8 +26,8 @@ import (
 // the send over, and the app gets one event. If the first process runs on after that, it changes
 // nothing.
 func TestCrashIsTakenOver(t *testing.T) {
-	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
-		a, dead, release := r.Orphan(nil)
+	vtest.InBubbleIdle(t, vtest.SubscribeAll, func(r *vtest.Rig) {
+		a, dead, release := r.SendByDeadProcess(nil)
 		r.Start()
 		r.Sleep(10 * time.Second)
 		mails := r.MailServer.Attempts()
@@ -49,7 +49,7 @@ func TestCrashIsTakenOver(t *testing.T) {
 // That causes no refund, no counted failure, and no change of the send's state.
 func TestTakeOverFromASleeper(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.BoundFailures, func(r *vtest.Rig) {
-		a, _, release := r.Orphan(vtest.NoMailbox)
+		a, _, release := r.SendByDeadProcess(vtest.NoMailbox)
 		r.Start()
 		r.Sleep(20 * time.Second)
 		release()
@@ -74,7 +74,7 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			a := r.SendTo(vtest.Ana)
 			r.FailStore(sqlitetest.Down, "RenewLeases")
 			r.Sleep(10 * time.Second)
-			r.MendStore()
+			r.EndStoreFaults()
 			r.Want("the attempt, once it is taken over", r.NewestSend(a.View.ID).Attempt, 2)
 			close(release)
 			r.Sleep(30 * time.Second)
@@ -128,7 +128,7 @@ func (l lateOutcomes) Finish(ctx context.Context, out store.Outcome) (bool, erro
 func TestOwnRowIsTakenOverDuringItsOutcome(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateOutcomes{r.Store, new(sync.Once)}, r.MailServer, r.Carrier)
-		r.MailServer.Each = 7 * time.Second
+		r.MailServer.Delay = 7 * time.Second
 		r.FailStore(sqlitetest.Down, "RenewLeases")
 		r.Start()
 		a := r.SendTo(vtest.Ana)
@@ -167,10 +167,10 @@ func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 		r.MailServer.Answer(vtest.Hang(release))
 		a := r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
-		r.CutStore()
+		r.LoseStore()
 		close(release)
 		r.Sleep(3 * time.Minute)
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(time.Second)
 		r.WantMails(1)
 		r.WantStatus(a, "sent")
@@ -187,7 +187,7 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 		}
 		r.SendMany(0, n) // these belong to a process that does not run
 		r.Sleep(9 * time.Second)
-		r.Svc = r.Replica(&vtest.MailServer{Each: time.Minute})
+		r.Svc = r.Replica(&vtest.MailServer{Delay: time.Minute})
 		r.Svc.Outbox.Capacity = 600 // after a batch, more than half of the capacity is used, so that no worker fetches more
 		r.Start()
 		synctest.Wait()
@@ -219,7 +219,7 @@ func TestDatabasesClockStepsBack(t *testing.T) {
 		off.Store(int64(11 * time.Minute))
 		r.Svc.Outbox.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
 		r.Start()
-		r.MailServer.Answer(later)
+		r.MailServer.Answer(temporaryFailure)
 		a := r.SendTo(vtest.Ana)
 		r.WantStatus(a, "queued temporary_rcpt")
 		release := make(chan struct{})
@@ -276,7 +276,7 @@ func TestOutcomesInDoubt(t *testing.T) {
 		"expired": {func(r *vtest.Rig, _ verification.Answer) { r.Sleep(10 * time.Minute) }, "unknown expired", nil},
 		"paused":  {func(r *vtest.Rig, _ verification.Answer) { r.Pause(policy.Pause{}) }, "unknown paused", nil},
 		"erased": {func(r *vtest.Rig, _ verification.Answer) {
-			r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+			r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase")))
 		}, "unknown erased", nil},
 		"refused": {func(r *vtest.Rig, _ verification.Answer) {
 			r.MailServer.Answer(vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"))
@@ -292,8 +292,8 @@ func TestOutcomesInDoubt(t *testing.T) {
 		"no such mailbox": {func(r *vtest.Rig, _ verification.Answer) { r.MailServer.Answer(vtest.NoMailbox) }, "failed rejected", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
-				a, _, release := r.Orphan(nil)
+			vtest.InBubbleIdle(t, vtest.SubscribeAll, func(r *vtest.Rig) {
+				a, _, release := r.SendByDeadProcess(nil)
 				c.then(r, a)
 				r.Sleep(outbox.DefaultLease)
 				r.Start()

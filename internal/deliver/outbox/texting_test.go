@@ -79,9 +79,9 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
-		terms := r.Settings.Set
-		terms.Numbers = policy.ServedNumbers{Countries: []string{"FR"}}
-		r.Svc.Change(terms)
+		set := r.Settings.Set
+		set.Numbers = policy.ServedNumbers{Countries: []string{"FR"}}
+		r.Svc.Change(set)
 		r.Carrier.Fail(nil)
 		r.Sleep(time.Minute)
 		r.WantStatus(a, "failed country_not_served")
@@ -94,9 +94,9 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 // A recipient who opted out at the carrier is suppressed: the next message is not even tried.
 func TestOptingOutSuppresses(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		terms := r.Settings.Set
-		terms.SuppressFor = time.Hour
-		r.Svc.Change(terms)
+		set := r.Settings.Set
+		set.SuppressFor = time.Hour
+		r.Svc.Change(set)
 		r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
 		r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)

@@ -64,10 +64,10 @@ func onTheWireWith(t *testing.T, change func(*vtest.Settings), script smtptest.S
 // database. Package smtp tests the class of each misbehaviour at each stage.
 func TestRowAfterEachFaultOfSMTP(t *testing.T) {
 	const (
-		given   = "failed rejected at attempt 1, 0 mails, 0 places"
-		retried = "sent at attempt 2, 1 mails, 1 places"
-		unknown = "unknown no_answer at attempt 1, 1 mails, 1 places"
-		sent    = "sent at attempt 1, 1 mails, 1 places"
+		rejected = "failed rejected at attempt 1, 0 mails, 0 places"
+		retried  = "sent at attempt 2, 1 mails, 1 places"
+		unknown  = "unknown no_answer at attempt 1, 1 mails, 1 places"
+		sent     = "sent at attempt 1, 1 mails, 1 places"
 	)
 	for _, c := range []struct {
 		rule smtptest.Rule
@@ -75,7 +75,7 @@ func TestRowAfterEachFaultOfSMTP(t *testing.T) {
 	}{
 		{smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service", Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}, retried},
-		{smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"}, given},
+		{smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"}, rejected},
 		{smtptest.Rule{Stage: smtptest.Data, Reply: "550 5.7.0 Requested action not taken: too many emails per second"}, retried},
 		// The server closes the connection after it has read a part of the mail, so the dot was
 		// never sent.
@@ -85,12 +85,12 @@ func TestRowAfterEachFaultOfSMTP(t *testing.T) {
 		{smtptest.Rule{Stage: smtptest.Dot, Stall: true}, unknown},
 	} {
 		c.rule.Times = 1
-		slowly := func(s *vtest.Settings) {
+		change := func(s *vtest.Settings) {
 			s.Tick = 10 * time.Second
 			s.Apps["shop"] = policy.App{Title: strings.Repeat("宽", 64)} // makes the mail so long that it takes two writes
 		}
 		t.Run(string(c.rule.Stage)+" "+c.want, func(t *testing.T) {
-			onTheWire(t, slowly, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
+			onTheWire(t, change, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
 				a := r.SendTo(vtest.Ana)
 				r.Sleep(11 * time.Minute) // the service waits ten minutes for an answer to the dot
 				r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails, %d places", r.Status(a), r.NewestSend(a.View.ID).Attempt,

@@ -120,12 +120,12 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 // trackedConn asks the writeTracker of the current request before each write.
 type trackedConn struct {
 	net.Conn
-	carried atomic.Pointer[writeTracker] // nil before the first request, while TLS writes
+	tracker atomic.Pointer[writeTracker] // nil before the first request, while TLS writes
 }
 
 // Write implements net.Conn. After stopAndReportSent it fails with net.ErrClosed.
 func (t *trackedConn) Write(b []byte) (int, error) {
-	if w := t.carried.Load(); w != nil && !w.admit() {
+	if w := t.tracker.Load(); w != nil && !w.admit() {
 		return 0, net.ErrClosed
 	}
 	return t.Conn.Write(b)
@@ -136,19 +136,19 @@ type writeTracker struct {
 	mu     sync.Mutex // not held while writing
 	onLeft func()     // called before the first write; may be nil
 	left   bool       // a write of the request began; even if it failed, some bytes may have left
-	sealed bool       // further writes fail
+	closed bool       // further writes fail
 }
 
 func (w *writeTracker) admit() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.left && !w.sealed {
+	if !w.left && !w.closed {
 		w.left = true
 		if w.onLeft != nil {
 			w.onLeft()
 		}
 	}
-	return !w.sealed
+	return !w.closed
 }
 
 // onConnected is called when the connection is ready, after the TLS handshake if there is one. From
@@ -162,7 +162,7 @@ func (w *writeTracker) onConnected(info httptrace.GotConnInfo) {
 		}
 		conn = secured.NetConn()
 	}
-	conn.(*trackedConn).carried.Store(w)
+	conn.(*trackedConn).tracker.Store(w)
 }
 
 // stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
@@ -171,7 +171,7 @@ func (w *writeTracker) onConnected(info httptrace.GotConnInfo) {
 func (w *writeTracker) stopAndReportSent() (left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sealed = true
+	w.closed = true
 	return w.left
 }
 
@@ -182,8 +182,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	gone := writeTracker{onLeft: func() { delivery.SetHandover(caller, true) }}
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
+	tracker := writeTracker{onLeft: func() { delivery.SetHandover(caller, true) }}
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: tracker.onConnected})
 	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return Response{}, &delivery.Error{
@@ -199,7 +199,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // adds nothing if ctx has no trace
 	response, err := c.client().Do(req)
 	if err != nil {
-		left := gone.stopAndReportSent()
+		left := tracker.stopAndReportSent()
 		delivery.SetHandover(ctx, left || delivery.HandedOver(ctx))
 		return Response{}, transportError(caller, ctx, left, err)
 	}

@@ -79,7 +79,7 @@ func TestKeptConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProvider(t)
 			r.URL = p.URL
-			const taken = delivery.ErrorClass("")
+			const noError = delivery.ErrorClass("")
 			var c Client
 			ask := func(class delivery.ErrorClass, opened, read int32) {
 				t.Helper()
@@ -91,12 +91,12 @@ func TestKeptConnections(t *testing.T) {
 					t.Errorf("%q, %d connections, %d requests; want %q, %d, %d", got, p.opened.Load(), p.read.Load(), class, opened, read)
 				}
 			}
-			ask(taken, 1, 1)
-			ask(taken, 1, 2)
+			ask(noError, 1, 1)
+			ask(noError, 1, 2)
 			p.hangUp.Store(true)
 			ask(delivery.Unknown, 1, 3)
 			p.hangUp.Store(false)
-			ask(taken, 2, 4)
+			ask(noError, 2, 4)
 		})
 	}
 }

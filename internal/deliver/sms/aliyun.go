@@ -161,18 +161,18 @@ type aliyunAnswer struct {
 }
 
 func parseAliyunAnswer(a providerhttp.Response) (id, code string, fail *delivery.Error) {
-	var said aliyunAnswer
-	switch err := json.Unmarshal(a.Body, &said); {
-	case err != nil || said.Code == "":
+	var answer aliyunAnswer
+	switch err := json.Unmarshal(a.Body, &answer); {
+	case err != nil || answer.Code == "":
 		return "", "", providerhttp.ErrorByStatus(a, "")
-	case said.Code == recipientLimitErrorCode:
-		fail = MeaningLimited(limitDuration(said.Message)).ToError(a, said.Code)
-	case said.Code == intervalErrorCode:
-		fail = MeaningLimited(time.Minute).ToError(a, said.Code)
-	case said.Code != "OK" || a.Status >= 300 || said.Success != nil && !*said.Success:
-		fail = errorByCode(a, said.Code, aliyunMeanings)
+	case answer.Code == recipientLimitErrorCode:
+		fail = MeaningLimited(limitDuration(answer.Message)).ToError(a, answer.Code)
+	case answer.Code == intervalErrorCode:
+		fail = MeaningLimited(time.Minute).ToError(a, answer.Code)
+	case answer.Code != "OK" || a.Status >= 300 || answer.Success != nil && !*answer.Success:
+		fail = errorByCode(a, answer.Code, aliyunMeanings)
 	}
-	return cmp.Or(said.BizId, said.Model.BizId), said.Code, fail
+	return cmp.Or(answer.BizId, answer.Model.BizId), answer.Code, fail
 }
 
 // loginRefused reports whether the access key, or the signature made with it, was refused.
@@ -196,11 +196,11 @@ func (c *aliyunCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 	if err != nil {
 		return Report{}, false, err
 	}
-	var said aliyunAnswer
-	if json.Unmarshal(a.Body, &said) != nil || said.Code != "OK" {
-		return Report{}, false, StatusQueryError(a, said.Code)
+	var answer aliyunAnswer
+	if json.Unmarshal(a.Body, &answer) != nil || answer.Code != "OK" {
+		return Report{}, false, StatusQueryError(a, answer.Code)
 	}
-	for _, d := range said.SmsSendDetailDTOs.SmsSendDetailDTO {
+	for _, d := range answer.SmsSendDetailDTOs.SmsSendDetailDTO {
 		if r, known := ReportByStatus(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known &&
 			d.OutID == q.Send {
 			return r, true, nil
@@ -240,15 +240,15 @@ func (c *aliyunCarrier) Probe(ctx context.Context) (string, error) {
 		if fail != nil {
 			return "", fail
 		}
-		var said aliyunAnswer
-		switch err := json.Unmarshal(a.Body, &said); {
-		case err != nil || said.Code == "":
+		var answer aliyunAnswer
+		switch err := json.Unmarshal(a.Body, &answer); {
+		case err != nil || answer.Code == "":
 			return "", ErrUndocumentedAnswer
-		case said.loginRefused():
+		case answer.loginRefused():
 			return "", ErrLogin
-		case said.Code != "OK":
-			return "", fmt.Errorf("template %s: %w: %s", id, ErrUnknownTemplate, providerhttp.SafeErrorCode(said.Code))
-		case strings.Trim(string(said.TemplateStatus), `"`) != "1":
+		case answer.Code != "OK":
+			return "", fmt.Errorf("template %s: %w: %s", id, ErrUnknownTemplate, providerhttp.SafeErrorCode(answer.Code))
+		case strings.Trim(string(answer.TemplateStatus), `"`) != "1":
 			return "", fmt.Errorf("template %s: %w", id, ErrUnknownTemplate)
 		}
 	}

@@ -52,7 +52,7 @@ func checkACS3(r *http.Request, body string) error {
 }
 
 func aliyunRig() smstest.Rig {
-	failure := func(status int, code, message string) smstest.Said {
+	failure := func(status int, code, message string) smstest.Answer {
 		return smstest.Reply(status, `{"Code":"`+code+`","Message":"`+message+`","RequestId":"R-1"}`)
 	}
 	limit := func(what string, hold time.Duration) smstest.Outcome {
@@ -60,7 +60,7 @@ func aliyunRig() smstest.Rig {
 	}
 	return smstest.Rig{
 		Name: "aliyun", ID: "900619746936498440^0",
-		Taken: smstest.Reply(200, `{"Code":"OK","Message":"OK","BizId":"900619746936498440^0","RequestId":"F655A8D5"}`),
+		Accepted: smstest.Reply(200, `{"Code":"OK","Message":"OK","BizId":"900619746936498440^0","RequestId":"F655A8D5"}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return sms.Aliyun{
 				Account: sms.Account{
@@ -119,7 +119,7 @@ func TestAliyunPollStatus(t *testing.T) {
 		return fmt.Sprintf(
 			`{"Code":"OK","Message":"OK","TotalCount":2,"SmsSendDetailDTOs":{"SmsSendDetailDTO":[{"SendStatus":3,"OutId":"another"},{"SendStatus":%d,"OutId":%q,"PhoneNum":"13812345678"}]}}`, status, out)
 	}
-	smstest.PollContract(t, smstest.Asked{
+	smstest.PollContract(t, smstest.PollRig{
 		Rig: aliyunRig(), ID: "900619746936498440^0",
 		Check: func(r *http.Request, body string) error {
 			q := r.URL.Query()
@@ -135,7 +135,7 @@ func TestAliyunPollStatus(t *testing.T) {
 
 func TestAliyunSettings(t *testing.T) {
 	approved := sms.ApprovedTemplates{"default": {"en": "SMS_1"}}
-	smstest.Refused(t, map[string]map[string]error{
+	smstest.CheckSettings(t, map[string]map[string]error{
 		"key_id": sms.Aliyun{Account: sms.Account{KeyID: "a b", Sign: "s", Templates: approved}}.Check(),
 		"sign":   sms.Aliyun{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check(),
 		"templates": sms.Aliyun{Account: sms.Account{
@@ -148,8 +148,8 @@ func TestAliyunSettings(t *testing.T) {
 
 func TestAliyunProbe(t *testing.T) {
 	for _, c := range []struct {
-		said smstest.Said
-		want error
+		answer smstest.Answer
+		want   error
 	}{
 		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":"1"}`), nil},
 		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":1}`), nil},
@@ -158,7 +158,7 @@ func TestAliyunProbe(t *testing.T) {
 		{smstest.Reply(400, `{"Code":"SignatureDoesNotMatch","Message":"`+smstest.Private+`"}`), sms.ErrLogin},
 		{smstest.Reply(200, smstest.Private), sms.ErrUndocumentedAnswer},
 	} {
-		smstest.ProbeContract(t, aliyunRig(), checkACS3, c.said, c.want)
+		smstest.ProbeContract(t, aliyunRig(), checkACS3, c.answer, c.want)
 	}
 }
 

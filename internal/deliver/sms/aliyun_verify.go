@@ -69,14 +69,14 @@ func (c *aliyunVerifyCarrier) Probe(ctx context.Context) (string, error) {
 	if fail != nil {
 		return "", fail
 	}
-	var said aliyunAnswer
-	switch err := json.Unmarshal(a.Body, &said); {
-	case err != nil || said.Code == "":
+	var answer aliyunAnswer
+	switch err := json.Unmarshal(a.Body, &answer); {
+	case err != nil || answer.Code == "":
 		return "", ErrUndocumentedAnswer
-	case said.loginRefused():
+	case answer.loginRefused():
 		return "", ErrLogin
-	case said.Code != "OK" && aliyunMeanings[said.Code] != MeaningBadNumber && aliyunMeanings[said.Code] != MeaningRejected:
-		return "", fmt.Errorf("%w: %s", errRefused, providerhttp.SafeErrorCode(said.Code))
+	case answer.Code != "OK" && aliyunMeanings[answer.Code] != MeaningBadNumber && aliyunMeanings[answer.Code] != MeaningRejected:
+		return "", fmt.Errorf("%w: %s", errRefused, providerhttp.SafeErrorCode(answer.Code))
 	}
 	return ", and takes the login; only a message shows whether it knows the signature and the templates", nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func aliyunVerifyRig() smstest.Rig {
-	failure := func(status int, code, message string) smstest.Said {
+	failure := func(status int, code, message string) smstest.Answer {
 		return smstest.Reply(status, `{"Code":"`+code+`","Message":"`+message+`","Success":false,"RequestId":"R-1"}`)
 	}
 	limit := func(code, what string, hold time.Duration) smstest.Outcome {
@@ -21,7 +21,7 @@ func aliyunVerifyRig() smstest.Rig {
 	}
 	return smstest.Rig{
 		Name: "aliyun-verify", ID: "112231421412414124123^4",
-		Taken: smstest.Reply(200, `{"AccessDeniedDetail":"无","Code":"OK","Message":"成功","Success":true,`+
+		Accepted: smstest.Reply(200, `{"AccessDeniedDetail":"无","Code":"OK","Message":"成功","Success":true,`+
 			`"Model":{"VerifyCode":"4232","RequestId":"a3671ccf","OutId":"1","BizId":"112231421412414124123^4"}}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return sms.AliyunVerify{
@@ -90,8 +90,8 @@ func TestAliyunVerifyProbe(t *testing.T) {
 				"CheckSmsVerifyCode", "13800000000", "000000"))
 	}
 	for _, c := range []struct {
-		said smstest.Said
-		want string
+		answer smstest.Answer
+		want   string
 	}{
 		{smstest.Reply(200, `{"Code":"OK","Success":true,"Model":{"VerifyResult":"UNKNOWN"}}`), ""},
 		{smstest.Reply(200, `{"Code":"isv.MOBILE_NUMBER_ILLEGAL","Success":false}`), ""},
@@ -104,7 +104,7 @@ func TestAliyunVerifyProbe(t *testing.T) {
 	} {
 		r := aliyunVerifyRig()
 		r.Check = check
-		got, err := sms.Probe(t.Context(), r.Make(t, smstest.NewFake(t, r, smstest.Says(c.said)).URL))
+		got, err := sms.Probe(t.Context(), r.Make(t, smstest.NewFake(t, r, smstest.Says(c.answer)).URL))
 		if err == nil && c.want != "" || err != nil && err.Error() != "127.0.0.1: "+c.want {
 			t.Errorf("%q, %v; want %q", got, err, c.want)
 		}

@@ -35,8 +35,8 @@ type Message struct {
 	// CallbackURL is where the carrier sends the receipt; empty: nowhere.
 	CallbackURL string
 	// Used names the carriers of earlier messages with the same code. Other working carriers are
-	// tried first. Took names the carriers in Used that accepted a message.
-	Used, Took []string
+	// tried first. AcceptedBy names the carriers in Used that accepted a message.
+	Used, AcceptedBy []string
 	// Life is how long the code is still valid. Some carriers drop the message after that.
 	Life time.Duration
 }

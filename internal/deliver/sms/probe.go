@@ -30,11 +30,11 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said, err := p.Probe(ctx)
+	detail, err := p.Probe(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", host, err)
 	}
-	return host + " answers" + said, nil
+	return host + " answers" + detail, nil
 }
 
 const (

@@ -102,12 +102,12 @@ func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error)
 	if sender, ok := c.Senders[m.Country]; ok {
 		m.Sender = sender
 	}
-	receipt, fail := c.tryEach(ctx, m)
-	receipt.Took = time.Since(began)
+	result, fail := c.tryEach(ctx, m)
+	result.Took = time.Since(began)
 	if fail != nil {
-		return receipt, fail
+		return result, fail
 	}
-	return receipt, nil
+	return result, nil
 }
 
 func (c *Carriers) tryEach(ctx context.Context, m Message) (delivery.Result, *delivery.Error) {
@@ -115,7 +115,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (delivery.Result, *de
 	if len(routes) == 0 {
 		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
 	}
-	attempts := delivery.NewAttempts(m.Used, m.Took, errAllSetAside)
+	attempts := delivery.NewAttempts(m.Used, m.AcceptedBy, errAllSetAside)
 	order := delivery.UnusedFirst(routes, m.Used, func(r *routeWithBreaker) string { return r.Carrier.Name() },
 		func(r *routeWithBreaker) bool { return r.breaker.IsWell() })
 	for _, r := range order {
@@ -138,14 +138,14 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (delivery.Result, *de
 
 // attempt reserves the cost, offers the message to one carrier, and reports the outcome to the
 // carrier's breaker. unpaid is the error of Reserve.
-func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (receipt delivery.Result,
+func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, report func(error)) (result delivery.Result,
 	fail, unpaid *delivery.Error,
 ) {
 	var health error = delivery.ErrHealthUnknown // if Reserve fails, and after a panic
 	defer func() { report(health) }()
 	back, unpaid := c.Reserve(ctx, m, r.costOf(m))
 	if unpaid != nil {
-		return receipt, nil, unpaid
+		return result, nil, unpaid
 	}
 	used := false
 	defer func() {
@@ -158,8 +158,8 @@ func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, 
 		m.CallbackURL = c.CallbackURL(r.Carrier.Name(), m.ID)
 	}
 	began := time.Now()
-	receipt, fail = r.Carrier.Send(ctx, m)
-	receipt.Provider, used = r.Carrier.Name(), fail.MayBeAccepted()
+	result, fail = r.Carrier.Send(ctx, m)
+	result.Provider, used = r.Carrier.Name(), fail.MayBeAccepted()
 	delivery.SetHandover(ctx, used)
 	health = r.breakerResult(m, fail)
 	if m.Stranger {
@@ -168,7 +168,7 @@ func (c *Carriers) attempt(ctx context.Context, r *routeWithBreaker, m Message, 
 	if c.OnAttempt != nil {
 		c.OnAttempt(ctx, r.Carrier.Name(), fail, time.Since(began))
 	}
-	return receipt, fail, nil
+	return result, fail, nil
 }
 
 func (r *routeWithBreaker) acceptsNumber(number string) bool {

@@ -78,10 +78,10 @@ func TestCarriersFailover(t *testing.T) {
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, CarriersOptions{})
 		for range n + 1 {
 			asked := len(second.got)
-			receipt, err := all.Send(t.Context(), sample)
-			if went := len(second.got) > asked; went && (err != nil || receipt.Provider != "second") ||
+			result, err := all.Send(t.Context(), sample)
+			if went := len(second.got) > asked; went && (err != nil || result.Provider != "second") ||
 				!went && (err == nil) != (c.fail == nil) {
-				t.Errorf("%s: %v, %v", name, receipt, err)
+				t.Errorf("%s: %v, %v", name, result, err)
 			}
 		}
 		servertest.Same(t, name+": messages of each", [2]int{len(first.got), len(second.got)}, [2]int{c.first, c.second})
@@ -125,8 +125,8 @@ func TestSendToAnUnreachableNumber(t *testing.T) {
 	// The message waits for a carrier that may accept it later, even if a carrier behind it cannot
 	// reach the number.
 	first.fail = failing(delivery.Temporary)
-	if said, err := NewCarriers(routes, CarriersOptions{}).Send(t.Context(), sample); err != error(first.fail) || said.Provider != "first" {
-		t.Errorf("%v, %v", said, err)
+	if result, err := NewCarriers(routes, CarriersOptions{}).Send(t.Context(), sample); err != error(first.fail) || result.Provider != "first" {
+		t.Errorf("%v, %v", result, err)
 	}
 	first.fail = unreachable
 	for n := range routes {
@@ -156,9 +156,9 @@ func TestRoutesByPrefix(t *testing.T) {
 		"+4915112345678": {"DE", rest, "12345"},
 		"+12025550123":   {"US", rest, "Shop"},
 	} {
-		receipt, err := all.Send(t.Context(), Message{ID: "s", To: to, Country: c.country})
-		if err != nil || receipt.Provider != c.carrier.name {
-			t.Fatalf("%s: %+v, %v", to, receipt, err)
+		result, err := all.Send(t.Context(), Message{ID: "s", To: to, Country: c.country})
+		if err != nil || result.Provider != c.carrier.name {
+			t.Fatalf("%s: %+v, %v", to, result, err)
 		}
 		m := c.carrier.got[len(c.carrier.got)-1]
 		servertest.Same(t, "the message", [3]string{m.To, m.Sender, m.CallbackURL},
@@ -247,13 +247,13 @@ func TestCarriersHealth(t *testing.T) {
 		"refusals": {fails(delivery.Rejected), true}, "no answers": {fails(delivery.Unknown), false},
 		"faults": {fails(delivery.Temporary), false}, "half": {half, false}, "fewer": {half[2:], true},
 	} {
-		only, told := &scripted{name: "only"}, true
-		all := NewCarriers([]Route{{Carrier: only}}, CarriersOptions{OnHealthChange: func(h delivery.Health) { told = h.Up }})
+		only, reportedUp := &scripted{name: "only"}, true
+		all := NewCarriers([]Route{{Carrier: only}}, CarriersOptions{OnHealthChange: func(h delivery.Health) { reportedUp = h.Up }})
 		for _, only.fail = range c.outcomes {
 			send(all)
 		}
-		if h := all.Health()[0]; h.Up != c.up || told != c.up || h.Server != "only" {
-			t.Errorf("%s: %+v, told %v", name, h, told)
+		if h := all.Health()[0]; h.Up != c.up || reportedUp != c.up || h.Server != "only" {
+			t.Errorf("%s: %+v, told %v", name, h, reportedUp)
 		}
 		only.fail = failing(delivery.Rejected)
 		if e := send(all); (e.Err == errAllSetAside && e.Stage == delivery.StageAllSetAside) == c.up {

@@ -124,10 +124,10 @@ type tencentAnswer struct {
 }
 
 func parseTencentAnswer(a providerhttp.Response) (id, code string, fail *delivery.Error) {
-	var said tencentAnswer
-	if json.Unmarshal(a.Body, &said) == nil {
-		code = said.Response.Error.Code
-		if set := said.Response.SendStatusSet; code == "" && len(set) == 1 {
+	var answer tencentAnswer
+	if json.Unmarshal(a.Body, &answer) == nil {
+		code = answer.Response.Error.Code
+		if set := answer.Response.SendStatusSet; code == "" && len(set) == 1 {
 			code, id = set[0].Code, set[0].SerialNo
 		}
 	}
@@ -155,11 +155,11 @@ func (c *tencentCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report,
 	if err != nil {
 		return Report{}, false, err
 	}
-	var said tencentAnswer
-	if json.Unmarshal(a.Body, &said) != nil || said.Response.Error.Code != "" {
-		return Report{}, false, StatusQueryError(a, said.Response.Error.Code)
+	var answer tencentAnswer
+	if json.Unmarshal(a.Body, &answer) != nil || answer.Response.Error.Code != "" {
+		return Report{}, false, StatusQueryError(a, answer.Response.Error.Code)
 	}
-	for _, s := range said.Response.PullSmsSendStatusSet {
+	for _, s := range answer.Response.PullSmsSendStatusSet {
 		if r, known := ReportByStatus(q.Send, s.ReportStatus, statusDelivered, statusFailed); known &&
 			s.SerialNo == q.CarrierID {
 			return r, true, nil
@@ -232,11 +232,11 @@ func (c *tencentCarrier) fetchApproved(ctx context.Context, international int, i
 	if fail != nil {
 		return fail
 	}
-	var said tencentAnswer
-	if json.Unmarshal(a.Body, &said) != nil {
+	var answer tencentAnswer
+	if json.Unmarshal(a.Body, &answer) != nil {
 		return ErrUndocumentedAnswer
 	}
-	switch code := said.Response.Error.Code; {
+	switch code := answer.Response.Error.Code; {
 	case strings.HasPrefix(code, "AuthFailure"):
 		return ErrLogin
 	case code != "":
@@ -245,7 +245,7 @@ func (c *tencentCarrier) fetchApproved(ctx context.Context, international int, i
 			Code: providerhttp.SafeErrorCode(code),
 		}
 	}
-	for _, t := range said.Response.DescribeTemplateStatusSet {
+	for _, t := range answer.Response.DescribeTemplateStatusSet {
 		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0
 	}
 	return nil

@@ -46,11 +46,11 @@ func checkTC3(r *http.Request, body string) error {
 }
 
 func tencentRig() smstest.Rig {
-	status := func(code string) smstest.Said {
+	status := func(code string) smstest.Answer {
 		return smstest.Reply(200, `{"Response":{"SendStatusSet":[{"SerialNo":"","PhoneNumber":"+8613812345678","Code":"`+code+
 			`","Message":"739154"}],"RequestId":"r"}}`)
 	}
-	failure := func(code string) smstest.Said {
+	failure := func(code string) smstest.Answer {
 		return smstest.Reply(200, `{"Response":{"Error":{"Code":"`+code+`","Message":"`+smstest.Private+
 			`"},"RequestId":"r"}}`)
 	}
@@ -59,7 +59,7 @@ func tencentRig() smstest.Rig {
 	}
 	return smstest.Rig{
 		Name: "tencent", ID: "5000:1045710669157053657849499619",
-		Taken: smstest.Reply(200,
+		Accepted: smstest.Reply(200,
 			`{"Response":{"SendStatusSet":[{"SerialNo":"5000:1045710669157053657849499619","PhoneNumber":"+8613812345678","Fee":1,"SessionContext":"x","Code":"Ok","Message":"send success","IsoCode":"CN"}],"RequestId":"a0aabda6"}}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return sms.Tencent{
@@ -108,7 +108,7 @@ func TestTencentPollStatus(t *testing.T) {
 		return fmt.Sprintf(
 			`{"Response":{"PullSmsSendStatusSet":[{"ReportStatus":"SUCCESS","SerialNo":"5000:1"},{"ReportStatus":%q,"SerialNo":%q,"PhoneNumber":"+8613812345678","Description":"x"}],"RequestId":"r"}}`, status, serial)
 	}
-	smstest.PollContract(t, smstest.Asked{
+	smstest.PollContract(t, smstest.PollRig{
 		Rig: tencentRig(), ID: "5000:1045710669157053657849499619",
 		Check: func(r *http.Request, body string) error {
 			want := fmt.Sprintf(
@@ -128,7 +128,7 @@ func TestTencentPollStatus(t *testing.T) {
 
 func TestTencentSettings(t *testing.T) {
 	approved := sms.ApprovedTemplates{"default": {"en": "1"}}
-	smstest.Refused(t, map[string]map[string]error{
+	smstest.CheckSettings(t, map[string]map[string]error{
 		"app":    sms.Tencent{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
 		"region": sms.Tencent{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check(),
 		"params": sms.Tencent{
@@ -143,8 +143,8 @@ func TestTencentProbe(t *testing.T) {
 		return fmt.Sprintf(`{"Response":{"DescribeTemplateStatusSet":[{"TemplateId":1110,"StatusCode":%d}],"RequestId":"r"}}`, status)
 	}
 	for _, c := range []struct {
-		said smstest.Said
-		want error
+		answer smstest.Answer
+		want   error
 	}{
 		{smstest.Reply(200, templates(0)), nil},
 		{smstest.Reply(200, templates(1)), sms.ErrUnknownTemplate},
@@ -153,7 +153,7 @@ func TestTencentProbe(t *testing.T) {
 			`"}}}`), sms.ErrLogin},
 		{smstest.Reply(200, "<html>"), sms.ErrUndocumentedAnswer},
 	} {
-		smstest.ProbeContract(t, tencentRig(), checkTC3, c.said, c.want)
+		smstest.ProbeContract(t, tencentRig(), checkTC3, c.answer, c.want)
 	}
 }
 

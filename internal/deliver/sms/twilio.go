@@ -111,23 +111,23 @@ func (t *twilioCarrier) statusRequest(sid string) providerhttp.Request {
 }
 
 func parseTwilioAnswer(a providerhttp.Response) (id, code string, fail *delivery.Error) {
-	var said struct {
+	var answer struct {
 		SID       string          `json:"sid"`
 		Status    json.RawMessage `json:"status"` // a message's state as a word, or an error's HTTP status as a number
 		ErrorCode json.RawMessage `json:"error_code"`
 		Code      json.RawMessage `json:"code"`
 	}
-	readable := json.Unmarshal(a.Body, &said) == nil
-	code = cmp.Or(numberDigits(said.Code), numberDigits(said.ErrorCode))
-	created := readable && said.SID != "" && a.Status >= 200 && a.Status < 300
-	failed := slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(said.Status))
+	readable := json.Unmarshal(a.Body, &answer) == nil
+	code = cmp.Or(numberDigits(answer.Code), numberDigits(answer.ErrorCode))
+	created := readable && answer.SID != "" && a.Status >= 200 && a.Status < 300
+	failed := slices.Contains([]string{`"failed"`, `"undelivered"`, `"canceled"`}, string(answer.Status))
 	switch {
 	case created && failed, readable && a.Status >= 400 && code != "":
 		fail = errorByCode(a, code, twilioMeanings)
 	case !created:
 		fail = providerhttp.ErrorByStatus(a, code)
 	}
-	return said.SID, code, fail
+	return answer.SID, code, fail
 }
 
 // numberDigits returns a JSON number that has only digits, otherwise "".
@@ -207,14 +207,14 @@ func (t *twilioCarrier) PollStatus(ctx context.Context, q StatusQuery) (Report, 
 	if err != nil {
 		return Report{}, false, err
 	}
-	var said struct {
+	var answer struct {
 		SID    string `json:"sid"`
 		Status string `json:"status"`
 	}
-	if json.Unmarshal(a.Body, &said) != nil || said.SID != q.CarrierID {
+	if json.Unmarshal(a.Body, &answer) != nil || answer.SID != q.CarrierID {
 		return Report{}, false, StatusQueryError(a, "")
 	}
-	r, known := ReportByStatus(q.Send, said.Status, []string{"delivered", "read"},
+	r, known := ReportByStatus(q.Send, answer.Status, []string{"delivered", "read"},
 		[]string{"undelivered", "failed", "canceled"})
 	return r, known, nil
 }

@@ -19,16 +19,16 @@ const twilioAccount = "AC00000000000000000000000000000001"
 var twilioLogin = providerhttp.BasicAuth(twilioAccount, smstest.Private)
 
 func twilioRig() smstest.Rig {
-	failure := func(status int, code string) smstest.Said {
+	failure := func(status int, code string) smstest.Answer {
 		return smstest.Reply(status, `{"code": `+code+`, "message": "`+smstest.Private+
 			` +8613812345678", "more_info": "https://www.twilio.com/docs/errors/x", "status": `+fmt.Sprint(status)+`}`)
 	}
-	failed := func(code string) smstest.Said {
+	failed := func(code string) smstest.Answer {
 		return smstest.Reply(201, `{"sid": "SM1", "status": "failed", "error_code": `+code+`}`)
 	}
 	return smstest.Rig{
 		Name: "twilio", ID: "SM1f0e8ae6ade43cb3c0ce4525424e404f",
-		Taken: smstest.Reply(201,
+		Accepted: smstest.Reply(201,
 			`{"sid": "SM1f0e8ae6ade43cb3c0ce4525424e404f", "status": "queued", "error_code": null, "body": "739154"}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return sms.Twilio{Account: twilioAccount, Endpoint: endpoint}.Open(sms.Setup{Name: "twilio", Secret: smstest.Private})
@@ -66,7 +66,7 @@ func TestTwilioWithServiceAndKey(t *testing.T) {
 		got, _ := url.ParseQuery(body)
 		user, _, _ := r.BasicAuth()
 		return smstest.Want([]string{got.Get("MessagingServiceSid"), got.Get("From"), user}, service, "", key)
-	}}, smstest.Says(twilioRig().Taken))
+	}}, smstest.Says(twilioRig().Accepted))
 	c := sms.Twilio{
 		Account: twilioAccount, Key: key, Service: service,
 		Endpoint: f.URL,
@@ -92,7 +92,7 @@ func TestTwilioCodeOfAMessageUnderWay(t *testing.T) {
 const twilioMessage = "SM00000000000000000000000000000009"
 
 func TestTwilioPollStatus(t *testing.T) {
-	smstest.PollContract(t, smstest.Asked{
+	smstest.PollContract(t, smstest.PollRig{
 		Rig: twilioRig(), ID: twilioMessage,
 		Check: func(r *http.Request, body string) error {
 			return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("Authorization"), body},
@@ -109,7 +109,7 @@ func TestTwilioPollStatus(t *testing.T) {
 }
 
 func TestTwilioSettings(t *testing.T) {
-	smstest.Refused(t, map[string]map[string]error{
+	smstest.CheckSettings(t, map[string]map[string]error{
 		"account":  sms.Twilio{Account: "x"}.Check(),
 		"service":  sms.Twilio{Account: twilioAccount, Service: "x"}.Check(),
 		"key":      sms.Twilio{Account: twilioAccount, Key: twilioAccount}.Check(),

@@ -90,13 +90,13 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	}
 	at, err := time.Parse(time.RFC3339, m["Timestamp"])
 	signature, signatureErr := base64.StdEncoding.DecodeString(m["Signature"])
-	typeOf := messageKind(m["Type"])
+	kind := messageKind(m["Type"])
 	switch {
 	case m["TopicArn"] == "":
 		return Message{}, newForgedError("the message names no topic: turn raw message delivery off")
 	case m["TopicArn"] != t.arn:
 		return Message{}, newForgedError("another topic")
-	case signedMembers[typeOf] == nil:
+	case signedMembers[kind] == nil:
 		return Message{}, newForgedError("an unknown type")
 	case err != nil || at.Before(now.Add(-maxAge)) || at.After(now.Add(maxClockDifference)):
 		return Message{}, newForgedError("not of this hour")
@@ -113,7 +113,7 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	if rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], signature) != nil {
 		return Message{}, newForgedError("another signature")
 	}
-	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
+	return Message{Kind: kind, Text: m["Message"], token: m["Token"]}, nil
 }
 
 // parseMembers returns those of neededMembers that are strings. It does not decode other members,

@@ -18,11 +18,11 @@ import (
 
 // Topic verifies the messages of one topic. Safe for concurrent use.
 type Topic struct {
-	arn    string
-	host   string   // of SNS in the topic's region
-	owners []string // host names; SNS's certificate for the topic's region has one of them
-	http   *http.Client
-	roots  *x509.CertPool
+	arn              string
+	host             string   // of SNS in the topic's region
+	certificateHosts []string // host names; SNS's certificate for the topic's region has one of them
+	http             *http.Client
+	roots            *x509.CertPool
 
 	fetching chan struct{} // semaphore that bounds concurrent fetches of certificates, since anyone can cause a fetch
 	mu       sync.Mutex
@@ -55,9 +55,9 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 	// SNS's certificate must have one of these host names, which are those in SnsHostProvider of
 	// the AWS SDK for Java. The first name is for most regions, the second for opt-in regions, and
 	// the third for regions of other partitions.
-	t.owners = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
+	t.certificateHosts = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
 	if partition == "aws-us-gov" {
-		t.owners = []string{"sns-us-gov-west-1." + suffix}
+		t.certificateHosts = []string{"sns-us-gov-west-1." + suffix}
 	}
 	return t
 }
@@ -135,14 +135,14 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 	if len(all) == 0 {
 		return nil, newForgedError("its certificate can't be read")
 	}
-	leaf, between := all[0], x509.NewCertPool()
+	leaf, intermediates := all[0], x509.NewCertPool()
 	for _, cert := range all[1:] {
-		between.AddCert(cert)
+		intermediates.AddCert(cert)
 	}
 	if key, ok := leaf.PublicKey.(*rsa.PublicKey); !ok || key.N.BitLen() < minKeyBits {
 		return nil, newForgedError("its certificate has another key")
 	}
-	if !slices.ContainsFunc(t.owners, func(name string) bool { return leaf.VerifyHostname(name) == nil }) {
+	if !slices.ContainsFunc(t.certificateHosts, func(name string) bool { return leaf.VerifyHostname(name) == nil }) {
 		return nil, newForgedError("its certificate does not belong to SNS")
 	}
 	if len(all) == 1 && len(leaf.IssuingCertificateURL) > 0 {
@@ -151,10 +151,10 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 			return nil, err
 		}
 		if cert, err := x509.ParseCertificate(issuer); err == nil {
-			between.AddCert(cert)
+			intermediates.AddCert(cert)
 		}
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: t.roots, Intermediates: between, CurrentTime: now}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: t.roots, Intermediates: intermediates, CurrentTime: now}); err != nil {
 		return nil, newForgedError("its certificate is not signed by a trusted authority")
 	}
 	return leaf, nil

@@ -62,10 +62,10 @@ type Sender struct {
 
 // Request says to whom a test message goes, and for which app.
 type Request struct {
-	App    string
-	Its    policy.App
-	To     recipient.Recipient
-	Locale string // empty: the language of messages without a locale
+	App         string
+	AppSettings policy.App
+	To          recipient.Recipient
+	Locale      string // empty: the language of messages without a locale
 }
 
 // Result says whether a test message was accepted, and by which server or carrier.
@@ -107,7 +107,7 @@ func (s Sender) Send(ctx context.Context, r Request) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	request := message.RenderRequest{
-		App: r.App, Locale: r.Locale, Data: message.AppData(r.App, r.Its.Title, r.Its.Brand, r.Its.AndroidHash),
+		App: r.App, Locale: r.Locale, Data: message.AppData(r.App, r.AppSettings.Title, r.AppSettings.Brand, r.AppSettings.AndroidHash),
 	}
 	request.Data.Code, request.Data.Minutes = Code, minutes
 	send := s.sendMail
@@ -132,7 +132,7 @@ func (s Sender) sendMail(ctx context.Context, r Request, request message.RenderR
 	}
 	return s.Mail.Send(ctx, delivery.Mail{
 		MessageID: uuid.NewString() + ".test@" + s.Domain, To: r.To.Address(), Subject: m.Subject, Text: m.Text, HTML: m.HTML,
-		SharedFields: delivery.SharedFields{From: cmp.Or(r.Its.Sender, s.MailFrom), Language: m.Language}, Date: s.Now(),
+		SharedFields: delivery.SharedFields{From: cmp.Or(r.AppSettings.Sender, s.MailFrom), Language: m.Language}, Date: s.Now(),
 	})
 }
 

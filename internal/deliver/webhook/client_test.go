@@ -83,9 +83,9 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	}))
 	t.Cleanup(hook.Close)
 	c := newClient(loopback, func() time.Time { return now }, dialSettings{})
-	heard := c.postEvent(t.Context(), Endpoint{URL: hook.URL + "/hooks?of=shop", Secrets: secrets}, someEvent)
-	if want := (attemptResult{word: "204", ok: true}); heard != want {
-		t.Errorf("%+v", heard)
+	got := c.postEvent(t.Context(), Endpoint{URL: hook.URL + "/hooks?of=shop", Secrets: secrets}, someEvent)
+	if want := (attemptResult{word: "204", ok: true}); got != want {
+		t.Errorf("%+v", got)
 	}
 	if header.Get("webhook-id") != someEvent.ID.String() || header.Get("webhook-timestamp") != "1900000000" ||
 		header.Get("webhook-signature") != standardwebhooks.Sign(secrets, someEvent.ID.String(), now, body) ||

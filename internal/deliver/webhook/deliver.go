@@ -17,14 +17,14 @@ type Deliverer struct {
 	wake chan struct{}
 	done sync.WaitGroup
 
-	base context.Context // context of attempts; it ends when Run has stopped, at most maxStopWait after ctx of Run ended
-	halt context.CancelFunc
+	base           context.Context // context of attempts; it ends when Run has stopped, at most maxStopWait after ctx of Run ended
+	cancelAttempts context.CancelFunc
 
-	mu       sync.Mutex
-	settings Settings
-	client   *client
-	lanes    map[string]*appLane // by app
-	away     bool                // the database did not answer the last time
+	mu             sync.Mutex
+	settings       Settings
+	client         *client
+	lanes          map[string]*appLane // by app
+	databaseFailed bool                // the database did not answer the last time
 }
 
 // appLane bounds the attempts of one app that are under way.
@@ -46,7 +46,7 @@ func New(s Settings, p Dependencies) *Deliverer {
 		p.Tick = defaultTick
 	}
 	d := &Deliverer{Dependencies: p, lanes: map[string]*appLane{}, wake: make(chan struct{}, 1)}
-	d.base, d.halt = context.WithCancel(context.Background())
+	d.base, d.cancelAttempts = context.WithCancel(context.Background())
 	d.ChangeSettings(s)
 	return d
 }
@@ -99,10 +99,10 @@ func (d *Deliverer) Run(ctx context.Context) {
 }
 
 func (d *Deliverer) drain() {
-	patience := time.AfterFunc(maxStopWait, d.halt)
+	patience := time.AfterFunc(maxStopWait, d.cancelAttempts)
 	defer patience.Stop()
 	d.done.Wait()
-	d.halt()
+	d.cancelAttempts()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.client.CloseIdleConnections()
@@ -121,13 +121,13 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		if !d.away && ctx.Err() == nil {
+		if !d.databaseFailed && ctx.Err() == nil {
 			d.Logger.Warn("could not read webhook events; retrying", "error", err, logs.SeeEvents)
 		}
-		d.away = true
+		d.databaseFailed = true
 		return
 	}
-	d.away = false
+	d.databaseFailed = false
 	counts := map[string]int{}
 	for _, e := range events {
 		counts[e.App]++

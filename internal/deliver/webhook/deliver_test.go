@@ -19,14 +19,14 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("shop")
 		defer stop()
-		first := r.happens("shop")
+		first := r.writeEvent("shop")
 		d.Wake()
 		synctest.Wait() // no time has passed: the event did not wait for a tick
-		r.is(first, store.EventDelivered, 1)
-		second, other := r.happens("shop"), r.happens("no receiver")
+		r.wantState(first, store.EventDelivered, 1)
+		second, other := r.writeEvent("shop"), r.writeEvent("no receiver")
 		r.Sleep(webhook.Tick) // an event of another replica, which can't wake this one, is found at the next tick
-		r.is(second, store.EventDelivered, 1)
-		r.is(other, store.EventPending, 0)
+		r.wantState(second, store.EventDelivered, 1)
+		r.wantState(other, store.EventPending, 0)
 		vtest.Equal(r, "attempts, and what is observed of them", len(r.posts), 2)
 		vtest.Equal(r, "attempts, and what is observed of them", r.Metrics.Take("attempted shop delivered"), 2)
 		vtest.Equal(r, "attempts, and what is observed of them", r.Metrics.Take("attempted no receiver retried"), 0)
@@ -55,14 +55,14 @@ func TestEventsAreTriedForADay(t *testing.T) {
 		r.tick = time.Minute
 		_, stop := r.replica("shop")
 		defer stop()
-		r.answers("shop", always(http.StatusInternalServerError))
-		id := r.happens("shop")
+		r.setReceiver("shop", always(http.StatusInternalServerError))
+		id := r.writeEvent("shop")
 		r.Sleep(29 * time.Hour)
 		n := len(r.posts)
 		if last := r.posts[n-1].at; n < 9 || n > 14 || last > webhook.Life || last < 17*time.Hour {
 			t.Errorf("%d attempts, the last after %v", n, last)
 		}
-		r.is(id, store.EventGivenUp, n)
+		r.wantState(id, store.EventGivenUp, n)
 		vtest.Equal(r, "the answer", r.event(id).Answer, "500")
 		vtest.Equal(r, "given up", r.Metrics.Take("attempted shop given_up"), 1)
 		vtest.Equal(r, "retried", r.Metrics.Take("attempted shop retried"), n-1)
@@ -76,19 +76,19 @@ func TestDelivererFollowsRetryAfterAndGone(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		_, stop := r.replica("shop", "gone")
 		defer stop()
-		r.answers("shop", always(http.StatusServiceUnavailable, "Retry-After", "600"))
-		r.answers("gone", always(http.StatusGone))
-		id, gone := r.happens("shop"), r.happens("gone")
+		r.setReceiver("shop", always(http.StatusServiceUnavailable, "Retry-After", "600"))
+		r.setReceiver("gone", always(http.StatusGone))
+		id, gone := r.writeEvent("shop"), r.writeEvent("gone")
 		r.Sleep(10 * time.Minute)
-		r.is(id, store.EventPending, 1)
-		r.is(gone, store.EventGivenUp, 1)
+		r.wantState(id, store.EventPending, 1)
+		r.wantState(gone, store.EventGivenUp, 1)
 		r.Sleep(2 * webhook.Tick)
-		r.is(id, store.EventPending, 2)
+		r.wantState(id, store.EventPending, 2)
 		// The next event is tried, too, because only the operator removes an address.
-		r.answers("gone", nil)
-		next := r.happens("gone")
+		r.setReceiver("gone", nil)
+		next := r.writeEvent("gone")
 		r.Sleep(webhook.Tick)
-		r.is(next, store.EventDelivered, 1)
+		r.wantState(next, store.EventDelivered, 1)
 	})
 }
 
@@ -98,18 +98,18 @@ func TestDelivererOfADeadReceiverDelaysNoOther(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("dead", "shop")
 		defer stop()
-		r.answers("dead", hang)
+		r.setReceiver("dead", hang)
 		for range 200 {
-			r.happens("dead")
+			r.writeEvent("dead")
 		}
 		d.Wake()
 		synctest.Wait()
 		servertest.Same(t, "attempts under way", r.count("dead"), webhook.MaxShare)
 		for range 40 {
-			id := r.happens("shop")
+			id := r.writeEvent("shop")
 			d.Wake()
 			synctest.Wait()
-			r.is(id, store.EventDelivered, 1)
+			r.wantState(id, store.EventDelivered, 1)
 			r.Sleep(time.Second)
 		}
 		before := r.count("dead")
@@ -118,7 +118,7 @@ func TestDelivererOfADeadReceiverDelaysNoOther(t *testing.T) {
 			t.Errorf("%d attempts in the time of ten, one after the other", n)
 		}
 		// The receiver answers again. Soon all events have arrived, some of them after their wait.
-		r.answers("dead", nil)
+		r.setReceiver("dead", nil)
 		r.Sleep(15 * time.Minute)
 		events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
 		if err != nil || len(events) != 200 {
@@ -131,9 +131,9 @@ func TestDelivererOfADeadReceiverDelaysNoOther(t *testing.T) {
 // That event does not wait for a tick.
 func TestDelivererWorksOffABacklog(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.answers("shop", after(func() { time.Sleep(10 * time.Millisecond) }))
+		r.setReceiver("shop", after(func() { time.Sleep(10 * time.Millisecond) }))
 		for range 10 * webhook.MaxShare {
-			r.happens("shop")
+			r.writeEvent("shop")
 		}
 		_, stop := r.replica("shop")
 		defer stop()
@@ -147,16 +147,16 @@ func TestDelivererWorksOffABacklog(t *testing.T) {
 func TestAnotherReplicaTakesOver(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		release := make(chan struct{})
-		r.answers("shop", after(func() { <-release }))
+		r.setReceiver("shop", after(func() { <-release }))
 		_, stopDead := r.replica("shop")
-		id := r.happens("shop")
+		id := r.writeEvent("shop")
 		r.Sleep(2 * webhook.Tick)
-		r.answers("shop", nil)
+		r.setReceiver("shop", nil)
 		_, stop := r.replica("shop")
 		r.Sleep(webhook.Lease - 3*webhook.Tick)
-		r.is(id, store.EventPending, 1)
+		r.wantState(id, store.EventPending, 1)
 		r.Sleep(3 * webhook.Tick)
-		r.is(id, store.EventDelivered, 2)
+		r.wantState(id, store.EventDelivered, 2)
 		delivered := r.event(id)
 		close(release) // the answer to the dead process comes too late
 		r.Sleep(webhook.Tick)
@@ -173,18 +173,18 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 // replica tries the event again at once.
 func TestDelivererHandsBackAtItsStop(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.answers("shop", after(func() { time.Sleep(2 * time.Second) }))
-		r.answers("slow", hang)
-		id, slow := r.happens("shop"), r.happens("slow")
+		r.setReceiver("shop", after(func() { time.Sleep(2 * time.Second) }))
+		r.setReceiver("slow", hang)
+		id, slow := r.writeEvent("shop"), r.writeEvent("slow")
 		_, stop := r.replica("shop", "slow")
 		began := time.Now()
 		stop()
 		servertest.Same(t, "stopped after", time.Since(began), webhook.StopWait)
-		r.is(id, store.EventDelivered, 1)
-		r.is(slow, store.EventPending, 1)
-		r.answers("slow", nil)
+		r.wantState(id, store.EventDelivered, 1)
+		r.wantState(slow, store.EventPending, 1)
+		r.setReceiver("slow", nil)
 		_, stopOther := r.replica("slow")
-		r.is(slow, store.EventDelivered, 2)
+		r.wantState(slow, store.EventDelivered, 2)
 		stopOther()
 	})
 }
@@ -193,16 +193,16 @@ func TestDelivererWithoutTheDatabase(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		_, stop := r.replica("shop")
 		defer stop()
-		id := r.happens("shop")
+		id := r.writeEvent("shop")
 		r.FailStore(sqlitetest.Down, "LeaseDueAppEvents", "ForgetAppEvents")
 		r.Sleep(time.Minute)
 		servertest.Same(t, "attempts without a lease", len(r.posts), 0)
 		r.FailStore(sqlitetest.Down, "EndAppEventAttempt")
 		r.Sleep(2 * webhook.Tick)
-		r.MendStore()
-		r.is(id, store.EventPending, 1)
+		r.EndStoreFaults()
+		r.wantState(id, store.EventPending, 1)
 		r.Sleep(webhook.Lease + webhook.Tick) // the event arrived, but this was not recorded, so it arrives again
-		r.is(id, store.EventDelivered, 2)
+		r.wantState(id, store.EventDelivered, 2)
 		if len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
 			t.Errorf("%v", r.posts)
 		}
@@ -213,12 +213,12 @@ func TestChangeSettings(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("shop")
 		d.ChangeSettings(webhook.Settings{})
-		id := r.happens("shop")
+		id := r.writeEvent("shop")
 		r.Sleep(time.Minute)
-		r.is(id, store.EventPending, 0)
+		r.wantState(id, store.EventPending, 0)
 		d.ChangeSettings(endpoints("shop"))
 		synctest.Wait()
-		r.is(id, store.EventDelivered, 1)
+		r.wantState(id, store.EventDelivered, 1)
 
 		stop()
 
@@ -226,9 +226,9 @@ func TestChangeSettings(t *testing.T) {
 		r.tick = time.Hour
 		_, stop = r.replica()
 		defer stop()
-		lost := r.happens("shop")
+		lost := r.writeEvent("shop")
 		r.Sleep(webhook.Keep + 2*webhook.Sweep)
-		r.is(lost, store.EventGivenUp, 0)
+		r.wantState(lost, store.EventGivenUp, 0)
 		r.Want("given up", r.Metrics.Take("attempted  given_up"), 1)
 		r.Sleep(webhook.Keep + 2*webhook.Sweep)
 		if events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil || len(events) != 0 {

@@ -25,15 +25,15 @@ type rig struct {
 	serial uint32
 
 	mu     sync.Mutex
-	posts  []posted
+	posts  []post
 	answer map[string]receiver // by app; nil: the receiver accepts all events
 }
 
 // receiver answers one request.
 type receiver func(r *http.Request) (*http.Response, error)
 
-// posted is one attempt, as a receiver saw it.
-type posted struct {
+// post is one attempt, as a receiver saw it.
+type post struct {
 	id, app string
 	at      time.Duration // since the test began
 }
@@ -69,7 +69,7 @@ func (r *rig) replica(apps ...string) (*webhook.Deliverer, func()) {
 func (r *rig) RoundTrip(request *http.Request) (*http.Response, error) {
 	app := request.URL.Host
 	r.mu.Lock()
-	r.posts = append(r.posts, posted{request.Header.Get("Webhook-Id"), app, time.Since(r.began)})
+	r.posts = append(r.posts, post{request.Header.Get("Webhook-Id"), app, time.Since(r.began)})
 	answer := r.answer[app]
 	r.mu.Unlock()
 	if answer == nil {
@@ -78,7 +78,7 @@ func (r *rig) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer(request)
 }
 
-func (r *rig) answers(app string, f receiver) {
+func (r *rig) setReceiver(app string, f receiver) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer[app] = f
@@ -107,8 +107,8 @@ func hang(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// happens writes an event of an app, as the outbox does.
-func (r *rig) happens(app string) uuid.UUID {
+// writeEvent writes an event of an app, as the outbox does.
+func (r *rig) writeEvent(app string) uuid.UUID {
 	r.Helper()
 	r.serial++
 	id := uuid.UUID{8: 0x80}
@@ -122,10 +122,10 @@ func (r *rig) happens(app string) uuid.UUID {
 	if _, err := r.Store.Begin(r.Context(), in); err != nil {
 		r.Fatal(err)
 	}
-	tell := store.NewEvent{ID: id, Type: "send.sent"}
+	event := store.NewEvent{ID: id, Type: "send.sent"}
 	if done, err := r.Store.Finish(r.Context(), store.Outcome{
 		AttemptID: store.AttemptID{ID: id, Attempt: 1}, Status: store.Sent,
-		Event: tell,
+		Event: event,
 	}); err != nil || !done {
 		r.Fatal(done, err)
 	}
@@ -147,7 +147,7 @@ func (r *rig) event(id uuid.UUID) store.AppEvent {
 	return store.AppEvent{}
 }
 
-func (r *rig) is(id uuid.UUID, state store.EventState, attempt int) {
+func (r *rig) wantState(id uuid.UUID, state store.EventState, attempt int) {
 	r.Helper()
 	if e := r.event(id); e.State != state || e.Attempt != attempt {
 		r.Errorf("%s after attempt %d, want %s after %d", e.State, e.Attempt, state, attempt)

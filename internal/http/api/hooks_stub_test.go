@@ -32,18 +32,18 @@ type ending struct {
 	reason        string // why the message fails; empty: it is sent
 }
 
-// stubCodes is a hookCodeService. Its sends end as ends says for the recipient, and did has the
+// stubCodes is a hookCodeService. Its sends end as ends says for the recipient, and calls has the
 // mails and cancellations.
 type stubCodes struct {
-	ends map[string]ending
-	mu   sync.Mutex
-	did  []string
+	ends  map[string]ending
+	mu    sync.Mutex
+	calls []string
 }
 
 func (c *stubCodes) note(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.did = append(c.did, what)
+	c.calls = append(c.calls, what)
 }
 
 func (c *stubCodes) Send(_ context.Context, ask verification.Request) (verification.Answer, error) {
@@ -102,9 +102,9 @@ func TestHookSendsAllCodesOrNone(t *testing.T) {
 	away, gone := "503 "+server.Unavailable.Say, "422 "+server.DeliveryFailed.Say
 	const both, canceled = "mail a@example.com, mail b@example.com", "cancel a@example.com, mail a@example.com, mail b@example.com"
 	for name, c := range map[string]struct {
-		second ending
-		answer string
-		did    string
+		second    ending
+		answer    string
+		wantCalls string
 	}{
 		"admitted":      {ending{}, "200 ", both},
 		"refused":       {ending{refused: refused}, "429 The next code can be sent in 42 s.", ""},
@@ -132,8 +132,8 @@ func TestHookSendsAllCodesOrNone(t *testing.T) {
 				t.Errorf("%s: an answer after %v", name, took)
 			}
 			time.Sleep(2 * time.Minute)
-			slices.Sort(codes.did)
-			servertest.Same(t, name, strings.Join(codes.did, ", "), c.did)
+			slices.Sort(codes.calls)
+			servertest.Same(t, name, strings.Join(codes.calls, ", "), c.wantCalls)
 		})
 	}
 }

@@ -38,10 +38,10 @@ var hookSecrets = [][]byte{[]byte("the secret that is in use now..."), []byte("t
 // github.com/supabase/auth, read at 8983071).
 type supabase struct {
 	*vtest.Rig
-	e      *echo.Echo
-	hook   string
-	secret [][]byte // each request has a signature with each of these secrets
-	lost   int      // how many answers to the next call are lost because the connection breaks
+	e           *echo.Echo
+	hook        string
+	secret      [][]byte // each request has a signature with each of these secrets
+	lostAnswers int      // how many answers to the next call are lost because the connection breaks
 }
 
 func newSupabase(r *vtest.Rig, kind authhooks.HookKind, change ...func(*authhooks.Hook)) *supabase {
@@ -92,15 +92,15 @@ func (s *supabase) call(body string) string {
 	defer cancel()
 	const tooLate = "422 Failed to reach hook within maximum time of 5.000000 seconds"
 	for n := range 3 {
-		told := make(chan string, 1)
-		go func() { told <- s.attempt(ctx, body) }()
+		answers := make(chan string, 1)
+		go func() { answers <- s.attempt(ctx, body) }()
 		select {
 		case <-ctx.Done():
 			return tooLate
-		case answer := <-told:
+		case answer := <-answers:
 			synctest.Wait()
-			if s.lost--; s.lost < 0 {
-				s.lost = 0
+			if s.lostAnswers--; s.lostAnswers < 0 {
+				s.lostAnswers = 0
 				return answer
 			}
 			if n == 2 {
@@ -194,7 +194,7 @@ func TestHookAnswersSupabase(t *testing.T) {
 		r.Want("the database is away", s.call(again(signup, 7)),
 			"503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.WantMails(2)
-		r.MendStore()
+		r.EndStoreFaults()
 
 		r.Sleep(time.Minute)
 		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
@@ -204,17 +204,17 @@ func TestHookAnswersSupabase(t *testing.T) {
 			return sqlitetest.None
 		})
 		r.Want("a slow database", s.call(again(signup, 8)), "503 Codes can't be sent or checked right now. Please try again in a moment.")
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(2 * time.Second) // a second after the database's answer
 		r.WantMails(2)           // the earlier code is still valid
 		r.Want("after that", s.call(again(signup, 9)), "200 ")
 		r.WantMails(3)
 		r.Sleep(time.Minute)
-		s.lost = 1
+		s.lostAnswers = 1
 		r.Want("the connection broke once", s.call(strings.Replace(signup, "-0000000000", "-1100000000", 1)), "200 ")
 		r.WantMails(4)
 		r.Sleep(time.Minute)
-		s.lost = 3
+		s.lostAnswers = 3
 		r.Want("the connection broke each time", s.call(strings.Replace(signup, "-0000000000", "-1200000000", 1)),
 			"422 Failed to reach hook after maximum retries")
 		r.WantMails(5)
@@ -287,8 +287,8 @@ func TestHookAnswerTellsAFailedSend(t *testing.T) {
 		r.Want("no such mailbox", next(), gone)
 		r.Want("suppressed", next(), gone)
 		r.WantMails(1)
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		set := r.Svc.Terms()
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
+		set := r.Svc.Policies()
 		stopped := set
 		stopped.Pauses = []policy.Pause{{Channel: recipient.Email}}
 		r.Svc.Change(stopped)
@@ -310,13 +310,13 @@ func TestHookAnswerTellsAFailedSend(t *testing.T) {
 // lateService decides a send just after the deadline of the request.
 type lateService struct {
 	*verification.Service
-	left bool // the message may leave
+	maySend bool // the message may leave
 }
 
 // Send is called by api.AuthHooks.
 func (l *lateService) Send(_ context.Context, ask verification.Request) (verification.Answer, error) {
 	time.Sleep(4*time.Second + 1)
-	l.left = ask.MaySend()
+	l.maySend = ask.MaySend()
 	return verification.Answer{}, verification.ErrKeptBack
 }
 
@@ -331,7 +331,7 @@ func TestHookSendsNothingAfterItsDeadline(t *testing.T) {
 		},
 			late, slog.New(slog.DiscardHandler)).Register(s.e)
 		r.Want("answer", s.call(s.body("signup")), "503 Codes can't be sent or checked right now. Please try again in a moment.")
-		r.Want("left", late.left, false)
+		r.Want("left", late.maySend, false)
 	})
 }
 

@@ -40,7 +40,7 @@ func TestHumanCheckAnswersForStrangers(t *testing.T) {
 		}
 		want := func(what string, w *httptest.ResponseRecorder, want answer) {
 			t.Helper()
-			var told struct {
+			var body struct {
 				RetryAfter int `json:"retry_after"`
 				Reason     string
 				HumanCheck humancheck.Offer `json:"human_check"`
@@ -51,12 +51,12 @@ func TestHumanCheckAnswersForStrangers(t *testing.T) {
 					Rules      []struct{ Name string }
 				}
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil {
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 				t.Fatalf("%v: %s", err, w.Body)
 			}
 			servertest.Same(t, what, answer{
-				w.Code, w.Header().Get("Retry-After"), told.RetryAfter, told.Reason, told.HumanCheck.By, told.HumanCheck.Work != nil,
-				told.Quota.HumanCheck, told.BlockedBy, told.Quota.RetryAfter, fmt.Sprint(told.Quota.Rules),
+				w.Code, w.Header().Get("Retry-After"), body.RetryAfter, body.Reason, body.HumanCheck.By, body.HumanCheck.Work != nil,
+				body.Quota.HumanCheck, body.BlockedBy, body.Quota.RetryAfter, fmt.Sprint(body.Quota.Rules),
 			}, want)
 		}
 		send := func(c client, more string) *httptest.ResponseRecorder {
@@ -103,12 +103,12 @@ func TestHumanCheckOfOurPageIsWork(t *testing.T) {
 		send := func(key, more string) (status int, asked *humancheck.Offer, id string) {
 			w := client{r.T, e, "192.0.2.1", key}.do(http.MethodPost, "/v1/verifications",
 				`{"channel":"email","to":"`+alice+`"`+more+`}`, "Sec-Fetch-Site", "same-origin")
-			var told struct {
+			var body struct {
 				ID         string
 				HumanCheck *humancheck.Offer `json:"human_check"`
 			}
-			r.NoError(json.Unmarshal(w.Body.Bytes(), &told))
-			return w.Code, told.HumanCheck, told.ID
+			r.NoError(json.Unmarshal(w.Body.Bytes(), &body))
+			return w.Code, body.HumanCheck, body.ID
 		}
 		_, asked, _ := send(public, "")
 		type offer struct {

@@ -105,8 +105,8 @@ func TestCheckOfACodeThatComesAfterTheNext(t *testing.T) {
 // confirmed a phone number. This holds even if the browser sends the token for that number.
 func TestMailAnswerHidesConfirmedNumber(t *testing.T) {
 	ids := regexp.MustCompile(`"(id|support)":"[^"]+"`)
-	var told [2]struct{ sent, status, channels pageAnswer }
-	for i := range told {
+	var answers [2]struct{ sent, status, channels pageAnswer }
+	for i := range answers {
 		onNews(t, func(r *verificationtest.Rig, ask func(method, path, body string) pageAnswer) {
 			known, start := "", time.Now()
 			if i > 0 {
@@ -116,13 +116,13 @@ func TestMailAnswerHidesConfirmedNumber(t *testing.T) {
 				known = regexp.MustCompile(`"known":"([^"]+)"`).FindStringSubmatch(right.body)[1]
 			}
 			r.Sleep(time.Minute - time.Since(start))
-			told[i].sent = ask(http.MethodPost, "verifications", `{"channel":"email","to":"ana.maria@example.com","known":["`+known+`"]}`)
+			answers[i].sent = ask(http.MethodPost, "verifications", `{"channel":"email","to":"ana.maria@example.com","known":["`+known+`"]}`)
 			r.Sleep(time.Minute)
-			told[i].status, told[i].channels = ask(http.MethodGet, "verifications/"+firstID(told[i].sent), ""), ask(http.MethodGet, "channels", "")
-			for _, answer := range []*pageAnswer{&told[i].sent, &told[i].status, &told[i].channels} {
+			answers[i].status, answers[i].channels = ask(http.MethodGet, "verifications/"+firstID(answers[i].sent), ""), ask(http.MethodGet, "channels", "")
+			for _, answer := range []*pageAnswer{&answers[i].sent, &answers[i].status, &answers[i].channels} {
 				answer.body = ids.ReplaceAllString(answer.body, "")
 			}
 		})
 	}
-	servertest.Same(t, "with a code by text message", told[1], told[0])
+	servertest.Same(t, "with a code by text message", answers[1], answers[0])
 }

@@ -194,13 +194,13 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 			"": {status: 200}, "?purpose=default": {status: 200}, "?purpose=login": invalidField("purpose", "unknown"),
 		} {
 			w := page.do(http.MethodGet, "/v1/channels"+query, "", fromPage...)
-			var told struct {
+			var body struct {
 				Channels []struct{ Channel json.RawMessage }
 			}
-			_ = json.Unmarshal(w.Body.Bytes(), &told)
+			_ = json.Unmarshal(w.Body.Bytes(), &body)
 			servertest.Same(r.T, "channels"+query, problemOf(w), want)
 			channels := ""
-			for _, c := range told.Channels {
+			for _, c := range body.Channels {
 				channels += string(c.Channel)
 			}
 			servertest.Same(r.T, "channels told"+query, channels, map[int]string{200: `"email"`}[want.status])

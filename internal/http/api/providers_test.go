@@ -30,30 +30,30 @@ import (
 
 // ingester records events and returns the result that the test has set.
 type ingester struct {
-	heard  []feedback.Event
-	answer feedback.IngestResult
-	err    error
-	each   time.Duration // how long it takes to record an event
+	recorded []feedback.Event
+	answer   feedback.IngestResult
+	err      error
+	each     time.Duration // how long it takes to record an event
 }
 
 func (i *ingester) Ingest(ctx context.Context, _ string, e feedback.Event) (feedback.IngestResult, error) {
-	i.heard = append(i.heard, e)
+	i.recorded = append(i.recorded, e)
 	time.Sleep(i.each)
 	return i.answer, cmp.Or(i.err, ctx.Err())
 }
 
 func (i *ingester) IngestMail(_ context.Context, _ string, mail []byte) (feedback.IngestResult, error) {
-	i.heard = append(i.heard, feedback.Event{Type: string(mail)})
+	i.recorded = append(i.recorded, feedback.Event{Type: string(mail)})
 	return i.answer, i.err
 }
 
 type providerAPI struct {
 	*testing.T
-	events *ingester
-	counts []string
-	kind   string // Content-Type of requests
-	gone   bool   // the provider does not wait for the answer
-	h      http.Handler
+	events  *ingester
+	counts  []string
+	kind    string // Content-Type of requests
+	hangsUp bool   // the provider does not wait for the answer
+	h       http.Handler
 }
 
 const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
@@ -97,14 +97,14 @@ func providerAPIWith(t *testing.T, auth feedback.Auth, use useSignature, topic *
 
 func (p *providerAPI) post(path, token, body string, status int) *httptest.ResponseRecorder {
 	p.Helper()
-	p.events.heard, p.counts = nil, nil
+	p.events.recorded, p.counts = nil, nil
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	req.Header.Set("X-Token", token)
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", p.kind)
 	ctx, cancel := context.WithCancel(p.Context())
 	defer cancel()
-	if p.gone {
+	if p.hangsUp {
 		cancel()
 	}
 	rec := httptest.NewRecorder()
@@ -129,8 +129,8 @@ func TestProviderEvents(t *testing.T) {
 			Words: "550 5.1.1",
 		},
 	}
-	if !slices.Equal(x.events.heard, want) {
-		t.Errorf("%+v", x.events.heard)
+	if !slices.Equal(x.events.recorded, want) {
+		t.Errorf("%+v", x.events.recorded)
 	}
 	for _, answer := range feedback.IngestResults {
 		x.events.answer = answer
@@ -141,7 +141,7 @@ func TestProviderEvents(t *testing.T) {
 	}
 	x.events.err = fault.Unavailable
 	if rec := x.post(here, right, `[{"kind":"ok"},{"kind":"spam"}]`, 503); rec.Header().Get("Retry-After") == "" ||
-		len(x.events.heard) != 1 || x.counts[0] != "post unavailable" {
+		len(x.events.recorded) != 1 || x.counts[0] != "post unavailable" {
 		t.Errorf("%v %v", rec.Header(), x.counts)
 	}
 	x.events.err = errors.New("something else")
@@ -153,12 +153,12 @@ func TestProviderEvents(t *testing.T) {
 func TestProviderEventsAfterAHangUp(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		x := newProviderAPI(t)
-		x.gone, x.events.each = true, 20*time.Second
+		x.hangsUp, x.events.each = true, 20*time.Second
 		list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`{"kind":"ok"},`, n), ",") + "]" }
 		x.post(here, right, list(3), 204)
-		servertest.Same(t, "heard", len(x.events.heard), 3)
+		servertest.Same(t, "heard", len(x.events.recorded), 3)
 		x.post(here, right, list(9), 503)
-		servertest.Same(t, "heard of a longer list", len(x.events.heard), 3)
+		servertest.Same(t, "heard of a longer list", len(x.events.recorded), 3)
 	})
 }
 
@@ -183,8 +183,8 @@ func TestPostedMails(t *testing.T) {
 		x.kind, x.events.err = c.kind, c.err
 		x.post(here, c.token, c.mail, c.status)
 		if got := strings.Join(x.counts, " "); got != strings.TrimSuffix("post "+c.count, "post ") ||
-			(len(x.events.heard) == 1) != (c.status == 204 || c.status == 503) {
-			t.Errorf("%s: %q, %d mails", c.kind, got, len(x.events.heard))
+			(len(x.events.recorded) == 1) != (c.status == 204 || c.status == 503) {
+			t.Errorf("%s: %q, %d mails", c.kind, got, len(x.events.recorded))
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestForgedEvents(t *testing.T) {
 			if first == "" {
 				first = answer
 			}
-			if answer != first || len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post forged"}) {
+			if answer != first || len(x.events.recorded) != 0 || !slices.Equal(x.counts, []string{"post forged"}) {
 				t.Errorf("%q %s: %s %v", token, body, answer, x.counts)
 			}
 		}
@@ -263,7 +263,7 @@ func TestForgedEvents(t *testing.T) {
 	}
 	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // larger than other routes allow
 	x.post(here, right, strings.Repeat(" ", feedback.MaxBodyBytes)+`{"kind":"ok"}`, 413)
-	if len(x.events.heard) != 0 || len(x.counts) != 0 {
+	if len(x.events.recorded) != 0 || len(x.counts) != 0 {
 		t.Errorf("%v", x.counts)
 	}
 }

@@ -27,11 +27,11 @@ func TestTheQuotaIsThatOfTheSend(t *testing.T) {
 		}
 		ask := func(path, to, also string) (status int, q quota) {
 			w := back.do(http.MethodPost, path, fmt.Sprintf(`{"channel":"email","to":%q%s}`, to, also))
-			var told struct{ Quota quota }
-			if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil {
+			var body struct{ Quota quota }
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 				t.Fatalf("%s with %q: %d %s", path, also, w.Code, w.Body)
 			}
-			return w.Code, told.Quota
+			return w.Code, body.Quota
 		}
 		names := func(q quota) string {
 			var names []string

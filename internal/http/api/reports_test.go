@@ -21,7 +21,7 @@ var reporters = api.Keys{keyOf("shop", secret), keyOf("shop", public), keyOf("gy
 
 // The rows cover each answer of the two /outcome routes.
 func TestReportedOutcomes(t *testing.T) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.TellAll(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SubscribeAll(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
 		e := r.Svc.Routes(reporters, api.Services{})
 		type answer struct {
 			problem
@@ -82,8 +82,8 @@ func TestReportedOutcomes(t *testing.T) {
 // without reports it pauses all prefixes, as docs/supabase.md says.
 func TestWatchBehindSupabase(t *testing.T) {
 	for name, c := range map[string]struct {
-		due, reports bool
-		want         string // the paused prefixes
+		appReports, reports bool
+		want                string // the paused prefixes
 	}{
 		"reports: true, reported":   {true, true, "[+49151]"},
 		"reported alone":            {false, true, "[]"},
@@ -95,7 +95,7 @@ func TestWatchBehindSupabase(t *testing.T) {
 			s.Watch = store.PrefixWatch{MinSends: 20, MinApprovedPercent: 10, TTL: 10 * time.Minute}
 		}
 		vtest.InBubbleWith(t, vtest.MinuteTick(settings), func(r *vtest.Rig) {
-			s := newSupabase(r, authhooks.SupabaseSMS, func(h *authhooks.Hook) { h.AppReports = c.due })
+			s := newSupabase(r, authhooks.SupabaseSMS, func(h *authhooks.Hook) { h.AppReports = c.appReports })
 			reporter := client{r.T, r.Svc.Routes(reporters, api.Services{}), "192.0.2.1", secret}
 			text := func(n int, number string) string {
 				return s.call(again(strings.NewReplacer("4915123456789", number[1:],

@@ -50,7 +50,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 		early := time.Now().Add(feedback.MaxAge) // signed by a clock that is ahead
 		first := s.event(early, "abc", "ok")
 		answer := one.post(here, "", first, http.StatusOK)
-		if len(one.events.heard) != 1 {
+		if len(one.events.recorded) != 1 {
 			s.Fatal("the first was not heard")
 		}
 		stamp := fmt.Sprint(early.Unix())
@@ -61,8 +61,8 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 			for _, x := range []*providerAPI{one, two} {
 				for i, body := range []string{s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper), first} {
 					again := x.post(here, "", body, http.StatusOK)
-					if len(x.events.heard) != i/2 || fmt.Sprint(x.counts) != [...]string{"[post replayed]", "[post replayed]", "[post delivered]"}[i] {
-						s.Errorf("after %v: heard %v, %v", wait, x.events.heard, x.counts)
+					if len(x.events.recorded) != i/2 || fmt.Sprint(x.counts) != [...]string{"[post replayed]", "[post replayed]", "[post delivered]"}[i] {
+						s.Errorf("after %v: heard %v, %v", wait, x.events.recorded, x.counts)
 					}
 					if again.Body.String() != answer.Body.String() || len(again.Header()) != len(answer.Header()) {
 						s.Errorf("the answer differs: %v and %v", again.Header(), answer.Header())
@@ -72,11 +72,11 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 		}
 		one.post(here, "", split, http.StatusUnauthorized) // without its last digit, the timestamp is decades old
 		one.post(here, "", s.event(early, "abe", "ok"), http.StatusOK)
-		servertest.Same(s, "heard of another token at the same time", len(one.events.heard), 1)
+		servertest.Same(s, "heard of another token at the same time", len(one.events.recorded), 1)
 		s.Sleep(time.Second)
 		one.post(here, "", first, http.StatusUnauthorized) // too old by now
 		one.post(here, "", s.event(time.Now(), "abd", "spam"), http.StatusOK)
-		servertest.Same(s, "heard of another token", len(one.events.heard), 1)
+		servertest.Same(s, "heard of another token", len(one.events.recorded), 1)
 	})
 }
 
@@ -91,21 +91,21 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 			}
 			s := signing{r}
 			x := s.replica()
-			heard := func(body string, err error, status, events int) {
+			post := func(body string, err error, status, events int) {
 				s.Helper()
 				x.events.err = err
 				x.post(here, "", body, status)
-				servertest.Same(s, "heard of "+body, len(x.events.heard), events)
+				servertest.Same(s, "heard of "+body, len(x.events.recorded), events)
 			}
 			body := s.event(time.Now(), "abc", "spam")
-			heard(strings.Replace(body, `"abc"`, `"abd"`, 1), nil, http.StatusUnauthorized, 0)
-			heard(body+"{}", nil, http.StatusUnauthorized, 0)
+			post(strings.Replace(body, `"abc"`, `"abd"`, 1), nil, http.StatusUnauthorized, 0)
+			post(body+"{}", nil, http.StatusUnauthorized, 0)
 			for range 3 {
-				heard(body, fault.Unavailable, http.StatusServiceUnavailable, 1)
+				post(body, fault.Unavailable, http.StatusServiceUnavailable, 1)
 			}
 			r.Sleep(7*time.Hour + 30*time.Minute) // Mailgun's last repetition
-			heard(body, nil, http.StatusOK, 1)
-			heard(body+" ", nil, http.StatusOK, 0)
+			post(body, nil, http.StatusOK, 1)
+			post(body+" ", nil, http.StatusOK, 0)
 		})
 	}
 }
@@ -126,7 +126,7 @@ func TestCopiesAtOnce(t *testing.T) {
 		}
 		copies.Wait()
 		slices.Sort(x.counts)
-		servertest.Same(s, "heard of all", len(x.events.heard), 1)
+		servertest.Same(s, "heard of all", len(x.events.recorded), 1)
 		servertest.Same(s, "counted", fmt.Sprint(slices.Compact(x.counts)), "[post delivered post replayed]")
 	})
 }

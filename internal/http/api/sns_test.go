@@ -45,8 +45,9 @@ func TestEventsOfATopic(t *testing.T) {
 	body := string(a.Sign(note))
 	for range 2 { // package feedback, not this package, recognizes a repetition
 		x.post(here, "", body, http.StatusNoContent)
-		if len(x.events.heard) != 1 || x.events.heard[0].Meaning != feedback.BouncedForGood || x.events.heard[0].Send.String() != eventID {
-			t.Errorf("heard %+v", x.events.heard)
+		if len(x.events.recorded) != 1 ||
+			x.events.recorded[0].Meaning != feedback.BouncedForGood || x.events.recorded[0].Send.String() != eventID {
+			t.Errorf("recorded %+v", x.events.recorded)
 		}
 	}
 	x.events.err = fault.Unavailable
@@ -55,9 +56,9 @@ func TestEventsOfATopic(t *testing.T) {
 	ingested := func(status int, count, body string) {
 		t.Helper()
 		x.post(here, "", body, status)
-		if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post " + count}) ||
+		if len(x.events.recorded) != 0 || !slices.Equal(x.counts, []string{"post " + count}) ||
 			!slices.Contains(api.ProviderOutcomes(), count) {
-			t.Errorf("%.60s: heard %v, %v", body, x.events.heard, x.counts)
+			t.Errorf("%.60s: heard %v, %v", body, x.events.recorded, x.counts)
 		}
 	}
 	ingested(http.StatusUnauthorized, "forged", strings.Replace(body, "gone", "spam", 1))

@@ -38,8 +38,8 @@ func parsed(kind authhooks.HookKind, body string) string {
 	if err != nil {
 		return "400"
 	}
-	if said, lacks := strings.CutPrefix(r.Missing, "The sign-in service did not say "); lacks {
-		what, _, _ := strings.Cut(said, ",")
+	if rest, lacks := strings.CutPrefix(r.Missing, "The sign-in service did not say "); lacks {
+		what, _, _ := strings.Cut(rest, ",")
 		return "422 " + what
 	}
 	var all []string

@@ -83,17 +83,17 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 		return r, nil
 	}
 	r.Action = string(b.Email.Action)
-	switch of, user := b.Email, b.User; {
+	switch email, user := b.Email, b.User; {
 	case strings.HasSuffix(r.Action, notificationSuffix):
 	case r.Action == "":
 		r.markMissing("what the code is for")
 	case r.Action != actionEmailChange && r.Action != actionEmailChangeNew:
-		r.addOrMarkMissing(user.Email, of.Token)
+		r.addOrMarkMissing(user.Email, email.Token)
 	default:
-		if user.Email != "" && of.Token != "" && of.TokenNew != "" { // both addresses must confirm the change, each by its own code
-			r.addOrMarkMissing(user.Email, of.Token)
+		if user.Email != "" && email.Token != "" && email.TokenNew != "" { // both addresses must confirm the change, each by its own code
+			r.addOrMarkMissing(user.Email, email.Token)
 		}
-		r.addOrMarkMissing(user.NewEmail, cmp.Or(of.TokenNew, of.Token)) // before v2.175 a body may have neither token
+		r.addOrMarkMissing(user.NewEmail, cmp.Or(email.TokenNew, email.Token)) // before v2.175 a body may have neither token
 	}
 	return r, nil
 }

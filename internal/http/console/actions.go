@@ -113,48 +113,48 @@ func targetOf(s store.SendOrRefusal) support.Target {
 // appliesTo reports whether a page offers the action for the send. If the hash of the send's
 // recipient was deleted, the page offers no action. If the verification no longer has the encrypted
 // recipient, the page offers no action that needs the verification.
-func (sa sendAction) appliesTo(s store.SendDetails) bool {
-	if sa.needsVerification && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
+func (action sendAction) appliesTo(s store.SendDetails) bool {
+	if action.needsVerification && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
-	if sa.needsOwnCode && s.Verification.CallerChecks {
+	if action.needsOwnCode && s.Verification.CallerChecks {
 		return false
 	}
-	return !sa.needsPending || verification.StateOf(*s.Verification, s.Now) == verification.Pending
+	return !action.needsPending || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
 // performAction performs the requested action and returns what the page shows of the result. The
 // action also writes the audit entry.
-func (console *Console) performAction(c echo.Context, d sendAction, s store.SendDetails, reason string) (shown string, err error) {
+func (console *Console) performAction(c echo.Context, action sendAction, s store.SendDetails, reason string) (shown string, err error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
 	}
-	if !d.appliesTo(s) {
+	if !action.appliesTo(s) {
 		return "", &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
-	act, err := console.auth.NewAuditEntry(c, d.Name)
+	act, err := console.auth.NewAuditEntry(c, action.Name)
 	if err != nil {
 		return "", err
 	}
 	act.Target, act.Reason = s.Send.ID.String(), reason
-	return d.do(console, c, s, act)
+	return action.do(console, c, s, act)
 }
 
 // actionForm returns the handler of a form on a send's page. If the action was done, the handler
 // redirects to the page, unless the action revealed the recipient or has written the response
 // itself. If the action was not done, the handler shows the page with the problem.
-func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
+func (console *Console) actionForm(action sendAction) echo.HandlerFunc {
 	return layout.FormHandler(func(c echo.Context, form url.Values) error {
 		s, err := console.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
-		n := actionResult{Action: d.Name, Reason: form.Get("reason")}
-		if d.Sure && form.Get("sure") != "yes" {
-			n.Problem = layout.Words(c).Get("action.problem.sure")
-			return console.showSend(c, http.StatusUnprocessableEntity, s, n)
+		result := actionResult{Action: action.Name, Reason: form.Get("reason")}
+		if action.Sure && form.Get("sure") != "yes" {
+			result.Problem = layout.Words(c).Get("action.problem.sure")
+			return console.showSend(c, http.StatusUnprocessableEntity, s, result)
 		}
-		shown, err := console.performAction(c, d, s, n.Reason)
+		shown, err := console.performAction(c, action, s, result.Reason)
 		if c.Response().Committed { // the action has written the response
 			return err
 		}
@@ -165,18 +165,18 @@ func (console *Console) actionForm(d sendAction) echo.HandlerFunc {
 				s = again
 			}
 			if failed, ok := errors.AsType[*actionError](err); ok && failed.key == sendFailedKey {
-				return console.showSend(c, status, s, actionResult{Action: d.Name, done: true})
+				return console.showSend(c, status, s, actionResult{Action: action.Name, done: true})
 			}
-			n.Problem = problem
-			return console.showSend(c, status, s, n)
+			result.Problem = problem
+			return console.showSend(c, status, s, result)
 		}
 		if err != nil {
 			return err
 		}
 		if shown != "" {
-			return console.showSend(c, http.StatusOK, s, actionResult{Action: d.Name, FullRecipient: shown})
+			return console.showSend(c, http.StatusOK, s, actionResult{Action: action.Name, FullRecipient: shown})
 		}
-		return c.Redirect(http.StatusSeeOther, explain.SendPageAddress(s.Send.ID)+"?done="+d.Name)
+		return c.Redirect(http.StatusSeeOther, explain.SendPageAddress(s.Send.ID)+"?done="+action.Name)
 	})
 }
 
@@ -203,7 +203,7 @@ func (console *Console) formProblem(c echo.Context, err error) (status int, text
 
 // actionJSON returns the handler of an action for scripts. The handler answers 200 if there is a
 // result to return, otherwise 204.
-func (console *Console) actionJSON(d sendAction) echo.HandlerFunc {
+func (console *Console) actionJSON(action sendAction) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			Reason string `json:"reason"`
@@ -215,7 +215,7 @@ func (console *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		shown, err := console.performAction(c, d, s, body.Reason)
+		shown, err := console.performAction(c, action, s, body.Reason)
 		if failed, ok := errors.AsType[*actionError](err); ok {
 			return &server.Problem{Kind: server.NotDoneKind, Detail: failed.text(texts.ConsoleTextsFor("")), Wait: failed.wait}
 		}
@@ -296,17 +296,17 @@ func keysOf(actions []sendAction, v *explain.Verdict, opens bool, w texts.Words)
 	if v.Suppressed {
 		keys = append(keys, pageKey{"l", w.Get("action.suppressed")})
 	}
-	for _, d := range actions {
-		keys = append(keys, pageKey{d.Key, w.Get("action." + string(d.Name) + ".title")})
+	for _, action := range actions {
+		keys = append(keys, pageKey{action.Key, w.Get("action." + string(action.Name) + ".title")})
 	}
 	return keys
 }
 
 // actionsFor returns the actions that a send's page offers an account.
 func actionsFor(who auth.Actor, s store.SendDetails) (list []sendAction) {
-	for _, d := range sendActions {
-		if who.May(d.Name) && d.appliesTo(s) {
-			list = append(list, d)
+	for _, action := range sendActions {
+		if who.May(action.Name) && action.appliesTo(s) {
+			list = append(list, action)
 		}
 	}
 	return list

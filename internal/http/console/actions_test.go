@@ -22,8 +22,9 @@ import (
 
 func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 
-// free reports whether the rules admit another send, and the database counts none of the last hour.
-func (r *rig) free(s store.Send) bool {
+// maySendAgain reports whether the rules admit another send, and the database counts none of the
+// last hour.
+func (r *rig) maySendAgain(s store.Send) bool {
 	r.Helper()
 	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
 	r.Must(err)
@@ -37,33 +38,33 @@ func (r *rig) free(s store.Send) bool {
 // audit entries.
 func TestActionsThatAreNotCommitted(t *testing.T) {
 	r, b := loggedIn(t)
-	s := r.sent("ana@example.com")
+	s := r.writeSent("ana@example.com")
 	r.Store.SetHook(func(_ context.Context, _ string, at sqlitetest.Stage) sqlitetest.Fault {
 		if at == sqlitetest.Committing {
 			return sqlitetest.Down
 		}
 		return sqlitetest.None
 	})
-	for _, d := range sendActions {
-		if rec := b.Post(explain.SendPageAddress(s.ID)+"/"+d.Path,
+	for _, action := range sendActions {
+		if rec := b.Post(explain.SendPageAddress(s.ID)+"/"+action.Path,
 			url.Values{"reason": {"ticket 7"}, "sure": {"yes"}}); rec.Code != http.StatusServiceUnavailable {
-			t.Errorf("%s: %d", d.Name, rec.Code)
+			t.Errorf("%s: %d", action.Name, rec.Code)
 		}
 	}
 	r.Store.SetFault(nil)
-	r.Acts()
+	r.WantActs()
 }
 
 // The export of a person's data is recorded when it begins and when it ends, and needs a reason. It
 // has no code, no name of an administrator, and no network of a send whose code was not entered.
 func TestAPersonsExport(t *testing.T) {
 	r, b := loggedIn(t)
-	s := r.sent("ana@example.com", func(s *store.Send) { s.Network = "198.51.100.0/24" })
-	r.sent("bo@example.com")
+	s := r.writeSent("ana@example.com", func(s *store.Send) { s.Network = "198.51.100.0/24" })
+	r.writeSent("bo@example.com")
 	page := explain.SendPageAddress(s.ID)
 	contains(t, b.Get(page), "?do=export")
 	lacks(t, want(t, b.Post(page+"/export", url.Values{}), http.StatusUnprocessableEntity), "verifications")
-	r.Acts()
+	r.WantActs()
 	rec := want(t, b.Post(page+"/export", because("ticket 7")), http.StatusOK)
 	servertest.Same(t, "the file", rec.Header().Get("Content-Disposition"), `attachment; filename="person.json"`)
 	var file map[string]struct {
@@ -77,7 +78,7 @@ func TestAPersonsExport(t *testing.T) {
 		t.Errorf("%s", rec.Body)
 	}
 	lacks(t, rec, "bo@example.com", "198.51.100", `"admin"`, "ticket 7", s.VerificationID)
-	r.Acts(
+	r.WantActs(
 		act{Who: "admin", What: auth.ActionExportRecipient, Outcome: store.AuditBegun, To: s.To, Reason: "ticket 7"},
 		act{Who: "admin", What: auth.ActionExportRecipient, Outcome: store.AuditDone, Detail: "rows=4", To: s.To, Reason: "ticket 7"})
 }
@@ -85,15 +86,15 @@ func TestAPersonsExport(t *testing.T) {
 // A refusal belongs to no code, but an administrator can reset its quota.
 func TestActionsOnARefusal(t *testing.T) {
 	r, b := loggedIn(t)
-	refusal := r.refused("bo@example.com", "minute", 42*time.Second, 3)
+	refusal := r.writeRefused("bo@example.com", "minute", 42*time.Second, 3)
 	for _, path := range []string{"/resend", "/cancel", "/reveal"} {
 		want(t, b.Post(explain.SendPageAddress(refusal.ID)+path, confirmed("ticket 7")), http.StatusConflict)
 	}
-	r.Acts()
-	s := r.refused("ana@example.com", "minute", 42*time.Second, 3)
+	r.WantActs()
+	s := r.writeRefused("ana@example.com", "minute", 42*time.Second, 3)
 	r.take(r.row("ana@example.com"))
 	want(t, b.Post(explain.SendPageAddress(s.ID)+"/reset", because("x")), http.StatusSeeOther)
-	if !r.free(store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: s.Recipient}) {
+	if !r.maySendAgain(store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: s.Recipient}) {
 		t.Error("not reset")
 	}
 }
@@ -102,7 +103,7 @@ func TestActionsOnARefusal(t *testing.T) {
 // again, since the code is not stored.
 func TestActionsForOffersWhatTheRoleMay(t *testing.T) {
 	r := newRig(t)
-	s := r.sent("ana@example.com")
+	s := r.writeSent("ana@example.com")
 	story, err := r.Store.SendDetails(context.Background(), s.ID)
 	r.Must(err)
 	const operators = "verification.resend quota.reset recipient.reveal recipient.export verification.cancel"
@@ -130,7 +131,7 @@ func TestActionsForOffersWhatTheRoleMay(t *testing.T) {
 // instead of sending another message. If a resend could not be sent, the page says so.
 func TestASuppressionAfterTheSend(t *testing.T) {
 	r, b := loggedIn(t)
-	s := r.sent("ana@example.com")
+	s := r.writeSent("ana@example.com")
 	page := explain.SendPageAddress(s.ID)
 	lacks(t, b.Get(page), "Lift the suppression")
 	r.suppress("ana@example.com", "asked for no more mail")
@@ -154,26 +155,26 @@ func TestASuppressionAfterTheSend(t *testing.T) {
 // Nothing is erased until the administrator has confirmed that the erasure can't be undone.
 func TestErasingIsConfirmed(t *testing.T) {
 	r, b := loggedIn(t)
-	s := r.sent("ana@example.com")
+	s := r.writeSent("ana@example.com")
 	page := explain.SendPageAddress(s.ID)
 	for _, sure := range [][]string{nil, {""}, {"no"}} {
 		rec := want(t, b.Post(page+"/erase", url.Values{"reason": {"ticket 7"}, "sure": sure}), http.StatusUnprocessableEntity)
 		contains(t, rec, `role="alert"`, `value="ticket 7"`, s.To)
 	}
 	contains(t, b.Get(page), s.To)
-	r.Acts()
+	r.WantActs()
 }
 
 // A reset is for the app of its send, even if another app sent to the same recipient.
 func TestAResetIsForTheSendsApp(t *testing.T) {
 	r, b := loggedIn(t)
-	ofShop := r.sent("ana@example.com")
+	ofShop := r.writeSent("ana@example.com")
 	r.Clock.Add(time.Second)
-	ofDesk := r.sent("ana@example.com", func(s *store.Send) { s.App = "desk" })
+	ofDesk := r.writeSent("ana@example.com", func(s *store.Send) { s.App = "desk" })
 	page := explain.SendPageAddress(ofDesk.ID)
 	redirects(t, b.Post(page+"/reset", because("ticket 7")), page+"?done="+auth.ActionResetQuota)
-	if r.free(ofShop) || !r.free(ofDesk) {
-		t.Errorf("free: shop %v, desk %v", r.free(ofShop), r.free(ofDesk))
+	if r.maySendAgain(ofShop) || !r.maySendAgain(ofDesk) {
+		t.Errorf("free: shop %v, desk %v", r.maySendAgain(ofShop), r.maySendAgain(ofDesk))
 	}
 }
 
@@ -182,7 +183,7 @@ func confirmed(reason string) url.Values { return url.Values{"reason": {reason},
 
 func TestActionForms(t *testing.T) {
 	r, b := loggedIn(t)
-	s := r.sent("ana@example.com")
+	s := r.writeSent("ana@example.com")
 	page, form := explain.SendPageAddress(s.ID), confirmed("ticket 7")
 	contains(t, b.Get(page), "?do=resend#actions", "?do=reset#actions", "?do=reveal#actions", "?do=export#actions", "?do=cancel#actions",
 		"?do=erase#actions")
@@ -206,7 +207,7 @@ func TestActionForms(t *testing.T) {
 	did := func(what string, outcome store.AuditOutcome, detail string) act {
 		return act{Who: "admin", What: what, Outcome: outcome, Detail: detail, To: store.ErasedMask, Reason: "ticket 7"}
 	}
-	r.Acts(did(auth.ActionRevealRecipient, store.AuditDone, ""), did(auth.ActionResend, store.AuditBegun, ""),
+	r.WantActs(did(auth.ActionRevealRecipient, store.AuditDone, ""), did(auth.ActionResend, store.AuditBegun, ""),
 		did(auth.ActionResend, store.AuditFailed, "minute"), did(auth.ActionCancel, store.AuditDone, ""),
 		did(auth.ActionEraseRecipient, store.AuditDone, ""))
 	lacks(t, b.Get(page+"?done=<script>"), "<script>")
@@ -215,7 +216,7 @@ func TestActionForms(t *testing.T) {
 
 func TestActionsJSON(t *testing.T) {
 	r := newRig(t)
-	send := r.sent("ana@example.com")
+	send := r.writeSent("ana@example.com")
 	b, page := r.Browser(), "/v1"+explain.SendPageAddress(send.ID)
 	const person, reason = `{"channel":"email","to":"Ana@Example.com","purpose":"login","reason":"ticket 7"}`, `{"reason":"ticket 7"}`
 	post := func(path, body string) *httptest.ResponseRecorder {
@@ -229,12 +230,12 @@ func TestActionsJSON(t *testing.T) {
 		got := problemOf(t, post(page+path, `{"reason":" "}`), server.InvalidField)
 		servertest.Same(t, path, got.Field+" "+got.Reason, "reason required")
 	}
-	r.Acts()
+	r.WantActs()
 	limited := post(page+"/resend", reason)
 	problemOf(t, limited, server.NotDoneKind)
 	servertest.Same(t, "Retry-After", limited.Header().Get("Retry-After"), "60")
 	want(t, post("/v1/admin/quota/reset", person), http.StatusNoContent)
-	if !r.free(send) {
+	if !r.maySendAgain(send) {
 		t.Error("not reset")
 	}
 	contains(t, want(t, post(page+"/reveal", reason), http.StatusOK), `{"to":"ana@example.com"}`)
@@ -245,7 +246,7 @@ func TestActionsJSON(t *testing.T) {
 	did := func(what string, outcome store.AuditOutcome, detail string) act {
 		return act{Who: "token", What: what, Outcome: outcome, Detail: detail, To: store.ErasedMask, Reason: "ticket 7"}
 	}
-	r.Acts(did(auth.ActionResend, store.AuditBegun, ""), did(auth.ActionResend, store.AuditFailed, "minute"),
+	r.WantActs(did(auth.ActionResend, store.AuditBegun, ""), did(auth.ActionResend, store.AuditFailed, "minute"),
 		did(auth.ActionResetQuota, store.AuditBegun, ""), did(auth.ActionResetQuota, store.AuditDone, ""),
 		did(auth.ActionRevealRecipient, store.AuditDone, ""), did(auth.ActionCancel, store.AuditDone, ""),
 		did(auth.ActionEraseRecipient, store.AuditDone, ""))
@@ -256,18 +257,18 @@ func TestActionsJSON(t *testing.T) {
 // confirmation. It keeps what was typed.
 func TestActionFormsAskAgain(t *testing.T) {
 	r, b := loggedIn(t)
-	page := explain.SendPageAddress(r.sent("ana@example.com").ID)
-	for _, d := range sendActions {
-		rec := b.Post(page+"/"+d.Path, confirmed("she is ana@example.com"))
+	page := explain.SendPageAddress(r.writeSent("ana@example.com").ID)
+	for _, action := range sendActions {
+		rec := b.Post(page+"/"+action.Path, confirmed("she is ana@example.com"))
 		contains(t, want(t, rec, http.StatusUnprocessableEntity), "Leave names, addresses and numbers out of it",
-			`value="she is ana@example.com"`, page+"/"+d.Path)
-		if d.Sure {
-			contains(t, want(t, b.Post(page+"/"+d.Path, because("asked")), http.StatusUnprocessableEntity), "Tick the box to confirm.",
+			`value="she is ana@example.com"`, page+"/"+action.Path)
+		if action.Sure {
+			contains(t, want(t, b.Post(page+"/"+action.Path, because("asked")), http.StatusUnprocessableEntity), "Tick the box to confirm.",
 				`value="asked"`)
 		}
 	}
 	want(t, b.Post("/admin/sends/00000000-0000-7000-8000-000000000000/reset", because("x")), http.StatusNotFound)
-	r.Acts()
+	r.WantActs()
 }
 
 // After an action the page reads the rows again and shows the current state. It doesn't say that a
@@ -281,7 +282,7 @@ func TestActionsShowTheCurrentState(t *testing.T) {
 		reads(t, b.Get(to), says...)
 		lacks(t, b.Get(to), "on its way")
 	}
-	sent := r.sent("ana@example.com")
+	sent := r.writeSent("ana@example.com")
 	page := explain.SendPageAddress(sent.ID)
 	r.Clock.Add(time.Minute)
 	release := make(chan struct{})
@@ -302,9 +303,9 @@ func TestActionsShowTheCurrentState(t *testing.T) {
 	lacks(t, b.Get(page+"?done=verification.cancel"), "The code is canceled")
 	lacks(t, b.Get(page+"?done=recipient.erase"), "is erased")
 
-	byNetwork := r.refused("bo@example.com", "network", 20*time.Minute, 1)
+	byNetwork := r.writeRefused("bo@example.com", "network", 20*time.Minute, 1)
 	done(explain.SendPageAddress(byNetwork.ID), "reset", "The quota of this recipient is reset, and the rule network that refused them is not")
-	own := r.refused("bo@example.com", "minute", 20*time.Minute, 1)
+	own := r.writeRefused("bo@example.com", "minute", 20*time.Minute, 1)
 	done(explain.SendPageAddress(own.ID), "reset", "The quota is reset: they can ask again now.")
 	r.suppress("bo@example.com", "asked for no more mail")
 	done(explain.SendPageAddress(own.ID), "reset", "The quota is reset, but nothing will be sent: this recipient gets no messages.")

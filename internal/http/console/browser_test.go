@@ -51,8 +51,8 @@ func inWindows(t *testing.T, tests map[string]func(*testing.T, chromium)) {
 
 // mainPagesFit tests the main pages. `make nightly` tests all pages.
 func mainPagesFit(t *testing.T, browser chromium) {
-	r, _ := besideProvider(t)
-	row := busy(r)
+	r, _ := newRigWithProvider(t)
+	row := fillDatabase(r)
 	w := openWindow(r, browser)
 	w.goTo("/admin/login")
 	w.fits("login")
@@ -72,7 +72,7 @@ func mainPagesFit(t *testing.T, browser chromium) {
 				`e => getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)").length)`), "1")
 		}
 	}
-	w.quietAt()
+	w.wantNoProblems()
 }
 
 // fits reports the parts of the page that are cut off with all details open, at three widths, and
@@ -121,7 +121,7 @@ const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest
 // by its recipient, copies the reply, resets the quota, and sees the entry.
 func resetsAQuota(t *testing.T, browser chromium) {
 	r := newRig(t)
-	row := busy(r)
+	row := fillDatabase(r)
 	w := openWindow(r, browser)
 	w.logIn()
 	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("ana@example.com"+kb.Enter))
@@ -130,37 +130,37 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	}
 	w.eval(`Date.now = performance.now = () => 0; ""`) // stops the clocks, so that no second passes before the wait is read
 	w.Until(`document.querySelector(".pips-row .pips-note").innerText === "free in 38 s"`)
-	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 38 s")
+	w.wantEval(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 38 s")
 	page := explain.SendPageAddress(row.ID)
 	w.leads(page, chromedp.KeyEvent("jkjk"+kb.Enter))
-	w.says(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
+	w.wantEval(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
 		"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;")
-	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`, "UTC+82026-03-04 14:03:01 UTC")
+	w.wantEval(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`, "UTC+82026-03-04 14:03:01 UTC")
 	w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } }); ""`)
 	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
-	w.says(`window.copied + document.querySelector("[data-copy]").textContent`,
+	w.wantEval(`window.copied + document.querySelector("[data-copy]").textContent`,
 		"You've reached our limit for codes. You can ask for the next one in 38 s. The code that you have already works for another 9 min.Copied")
 
 	// Without a reason, the browser itself asks for one, and sends nothing.
 	reset := chromedp.Click(chromedp.CSS(`form[action$="/reset"] button`))
 	w.leads(page+"?do=reset", chromedp.Click(chromedp.CSS(`a[href*="do=reset"]`)))
 	w.do(reset)
-	w.says(`location.pathname + " " + document.activeElement.id`, page+" reason")
-	r.Acts()
+	w.wantEval(`location.pathname + " " + document.activeElement.id`, page+" reason")
+	r.WantActs()
 	// A reason that names the person is refused, and kept to be corrected.
 	w.leads(page+"/reset", chromedp.KeyEvent("ana@example.com called"+kb.Enter))
-	w.says(`document.querySelector("[role=alert]").innerText + "|" + document.querySelector("#reason").value`,
+	w.wantEval(`document.querySelector("[role=alert]").innerText + "|" + document.querySelector("#reason").value`,
 		"Leave names", "|ana@example.com called")
-	w.says(`(addEventListener("submit", (e) => e.preventDefault(), { once: true }), document.querySelector("#reason").form.requestSubmit(),
+	w.wantEval(`(addEventListener("submit", (e) => e.preventDefault(), { once: true }), document.querySelector("#reason").form.requestSubmit(),
 		"held " + document.querySelector("#reason").readOnly)`, "held true") // read-only until the answer arrives
 	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 7"), reset)
-	w.says(
+	w.wantEval(
 		`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`,
 		"The quota is reset", "true")
 	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
-	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
-	w.says(`document.querySelector("tbody tr:nth-child(2)").innerText`, "logged in") // an action and its end are one row
-	r.Acts(
+	w.wantEval(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
+	w.wantEval(`document.querySelector("tbody tr:nth-child(2)").innerText`, "logged in") // an action and its end are one row
+	r.WantActs(
 		act{Who: "admin", What: "quota.reset", Outcome: "begun", To: "a•••@example.com", Reason: "ticket 7"},
 		act{Who: "admin", What: "quota.reset", Outcome: "done", To: "a•••@example.com", Reason: "ticket 7"})
 	// A form that is posted after the session has ended is lost; the login leads back to the form's
@@ -170,55 +170,55 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.leads("/admin/login", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 8"), reset)
 	w.leads(page, chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(consoletest.Password+kb.Enter))
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
-	w.quietAt()
+	w.wantNoProblems()
 }
 
 // The list can be used by keys, counts waits down, and is shown in the reader's zone and language.
 func worksTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
-	row := busy(r)
+	row := fillDatabase(r)
 	w := openWindow(r, browser)
 	w.logIn()
 	for _, c := range []struct{ keys, row string }{{"j", "0"}, {"jj", "2"}, {"k", "1"}, {"kkk", "0"}, {"jjjjjjjjjjj", "5"}} {
 		w.do(chromedp.KeyEvent(c.keys))
-		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
+		w.wantEval(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
 	}
 	for width, height := range map[int64]string{1280: "33", 760: "33", 320: "64"} { // a row has one line or two
 		w.look(browsertest.Look{Width: width})
-		w.says(`String([...document.querySelectorAll("tbody tr")].filter(r => r.offsetHeight > `+height+`).length) + " high"`, "0 high")
+		w.wantEval(`String([...document.querySelectorAll("tbody tr")].filter(r => r.offsetHeight > `+height+`).length) + " high"`, "0 high")
 	}
 	w.look(browsertest.Look{Width: 1280})
-	w.says(`document.querySelector("td.quota").innerText`, "free in")
-	w.says(`document.querySelector(".top .well").title`, "nothing under way")
+	w.wantEval(`document.querySelector("td.quota").innerText`, "free in")
+	w.wantEval(`document.querySelector(".top .well").title`, "nothing under way")
 	// In a field, these keys type letters.
 	w.do(press("/"), chromedp.KeyEvent("jk/j?"))
-	w.says(`document.querySelector("#q").value`, "jk/j?")
+	w.wantEval(`document.querySelector("#q").value`, "jk/j?")
 	w.eval(`document.activeElement.blur(); ""`)
 	const keys = `document.querySelector("#keys").matches(":popover-open")`
 	for _, shown := range []string{"true", "false"} {
 		w.do(chromedp.KeyEvent("?"))
-		w.says(`String(`+keys+`)`, shown)
+		w.wantEval(`String(`+keys+`)`, shown)
 	}
 	// Empty fields are left out of the address, and a click anywhere in a row opens the row. By the
 	// keyboard a choice applies with Enter, and the focus comes back. After Back, the fields have
 	// the filters of the shown rows.
 	w.do(chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"))
-	w.says(`document.querySelector("[name=status]").value + location.search`, "refused")
+	w.wantEval(`document.querySelector("[name=status]").value + location.search`, "refused")
 	w.leads("/admin?status=refused", chromedp.KeyEvent(kb.Enter))
-	w.says(`document.activeElement.name`, "status")
+	w.wantEval(`document.activeElement.name`, "status")
 	w.leads("/admin", chromedp.NavigateBack())
 	w.Until(`document.querySelector("[name=status]").value === "" && location.search === ""`)
 	// On other keyboard layouts, j and k are the keys at the same place. A switch turns all keys
 	// off.
 	w.eval(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "о", code: "KeyJ" })); ""`)
-	w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, "0")
+	w.wantEval(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, "0")
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
 	w.do(chromedp.KeyEvent("j"))
-	w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, "0")
+	w.wantEval(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, "0")
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
 	w.leads("/admin?status=refused", chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"+kb.Enter))
 	for _, cell := range []string{"td.is", "td.to", "td.quota"} {
-		w.says(`(([x, y]) => document.elementFromPoint(x, y).closest("a").pathname === document.querySelector("a[data-row]").pathname)(
+		w.wantEval(`(([x, y]) => document.elementFromPoint(x, y).closest("a").pathname === document.querySelector("a[data-row]").pathname)(
 			(({ x, y, width, height }) => [x + width / 2, y + height - 2])(document.querySelector("`+cell+`").getBoundingClientRect())) + ""`, "true")
 	}
 	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.is")))
@@ -248,18 +248,18 @@ func worksTheList(t *testing.T, browser chromium) {
 		if c.press != "" {
 			w.leads(list, chromedp.Focus(chromedp.CSS(`.prefer button[name=`+c.press+`]`)), chromedp.KeyEvent(kb.Enter))
 		}
-		w.says(`document.querySelector("[data-zone]").innerText + " " + document.querySelector("tbody .date").innerText.trim() + " " +
+		w.wantEval(`document.querySelector("[data-zone]").innerText + " " + document.querySelector("tbody .date").innerText.trim() + " " +
 			document.querySelector("tbody time").innerText.slice(-8, -3) + " " + document.documentElement.lang`, c.want)
 	}
 	w.leads("/admin/webhooks", chromedp.Focus(chromedp.CSS(".menu summary")), chromedp.KeyEvent(kb.Enter+kb.Tab+kb.Tab+kb.Tab+kb.Tab+kb.Enter))
-	w.quietAt()
+	w.wantNoProblems()
 }
 
 // While the page is visible, new rows and changed states appear automatically. The focus stays,
 // rows that no longer match the filters disappear, and an outage is shown.
 func followsTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
-	busy(r)
+	fillDatabase(r)
 	var asked atomic.Int64
 	var another atomic.Bool // another program answers, such as a firewall
 	console := r.Handler
@@ -287,14 +287,14 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.do(chromedp.KeyEvent("j"))
 	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
 	w.Until(top + `.includes("mx.example.net") && ` + top + `.includes("9 min")`)
-	w.says(`document.activeElement.closest("tr").innerText`, s.To)
+	w.wantEval(`document.activeElement.closest("tr").innerText`, s.To)
 	if zone := w.eval(`document.querySelector("tbody time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
 	}
-	w.quietAt()
+	w.wantNoProblems()
 	another.Store(true)
 	w.Until(state + ` === document.querySelector("#live").dataset.lost`)
-	w.says(top, s.To)
+	w.wantEval(top, s.To)
 	another.Store(false)
 	w.Until(state + ` === ""`)
 	// Rows under the pointer and with the focus stay in place: their states change, and new rows
@@ -308,10 +308,10 @@ func followsTheList(t *testing.T, browser chromium) {
 	r.begin("two@example.org")
 	r.finish(zoe, store.Outcome{Status: store.Sent, Provider: "mx2.example.net"})
 	w.Until(state + ` === "2 new" && ` + top + `.includes("mx2.example.net")`)
-	w.says(`document.querySelector("tbody tr:hover").id + document.querySelector("tbody tr:nth-child(2)").id`, under+under)
+	w.wantEval(`document.querySelector("tbody tr:hover").id + document.querySelector("tbody tr:nth-child(2)").id`, under+under)
 	w.do(chromedp.Click(chromedp.CSS("#live button")))
 	w.Until(state + ` === "" && document.querySelectorAll("tbody tr")[3].id === "` + under + `"`)
-	w.says(`document.activeElement.matches("tbody tr:first-child a") + ""`, "true")
+	w.wantEval(`document.activeElement.matches("tbody tr:first-child a") + ""`, "true")
 	w.eval(`document.activeElement.blur(); ""`)
 	w.pointAt(".brand")
 	// The reply to a person changes. Its button stays, and keeps the focus.
@@ -320,8 +320,8 @@ func followsTheList(t *testing.T, browser chromium) {
 	told := w.eval(`document.querySelector("#reply").innerText`)
 	r.Clock.Add(10 * time.Minute)
 	w.Until(`document.querySelector("#reply").innerText !== ` + strconv.Quote(told))
-	w.says(`document.querySelector("#reply").innerText`, "expired")
-	w.says(`document.activeElement.id + " " + document.querySelector("[data-copy]").checkVisibility()`, "copy true")
+	w.wantEval(`document.querySelector("#reply").innerText`, "expired")
+	w.wantEval(`document.activeElement.id + " " + document.querySelector("[data-copy]").checkVisibility()`, "copy true")
 	w.goTo("/admin?app=shop")
 	r.Break()
 	w.Until(state + ` !== ""`)
@@ -363,16 +363,16 @@ func followsTheList(t *testing.T, browser chromium) {
 // and so does what is copied. When a wait is over, the reply says so.
 func countsTheReplyDown(t *testing.T, browser chromium) {
 	r := newRig(t)
-	row := busy(r)
+	row := fillDatabase(r)
 	w := openWindow(r, browser)
 	w.logIn()
 	const limit, works = "You've reached our limit for codes. You can ask for the next one ", "The code that you have already works for another "
 	reply := `document.querySelector("#reply").innerText`
-	chinese := r.sent("wei@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
+	chinese := r.writeSent("wei@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	w.goTo(explain.SendPageAddress(chinese.ID))
 	w.eval(`Date.now = performance.now = () => 570_500; ""`)
 	w.Until(reply + `.endsWith("验证码在 30 秒内有效。")`)
-	w.says(`document.querySelector(".reply .as").innerText`, "In English: ", " The code works for another 30 s.")
+	w.wantEval(`document.querySelector(".reply .as").innerText`, "In English: ", " The code works for another 30 s.")
 
 	w.goTo(explain.SendPageAddress(row.ID))
 	w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
@@ -381,32 +381,32 @@ func countsTheReplyDown(t *testing.T, browser chromium) {
 		w.eval(`at(` + c.s + `); ""`)
 		w.Until(reply + ` === ` + strconv.Quote(limit+c.wait+". "+works+c.life+"."))
 		w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
-		w.says(`window.copied`, limit+c.wait+". "+works+c.life+".")
+		w.wantEval(`window.copied`, limit+c.wait+". "+works+c.life+".")
 	}
 	r.Clock.Add(39 * time.Second)
 	w.eval(`at(39); document.querySelector("#copy").focus(); ""`)
 	w.Until(reply + ` === "You had reached our limit for codes. You can ask for the next one now. ` + works + `8 min."`)
-	w.says(`document.activeElement.id`, "copy")
-	w.quietAt()
+	w.wantEval(`document.activeElement.id`, "copy")
+	w.wantNoProblems()
 }
 
 // A real browser goes to the provider, which is another site. It returns to the requested page,
 // logged in, although the session's cookie is only for this site and forms may be posted only to
 // this site.
 func logsInByTheProvider(t *testing.T, browser chromium) {
-	r, server := besideProvider(t)
+	r, server := newRigWithProvider(t)
 	w := openWindow(r, browser)
 	server.Do(func() {
 		server.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 		server.Redirect = w.site.URL + auth.ProviderCallbackPath
 	})
 	*r.console.Auth.Provider = *providerAt(server, r.Clock.Now)
-	consoletest.Is(server, "bo", "support")
+	consoletest.SetIdentity(server, "bo", "support")
 	w.goTo("/admin/policies")
 	w.leads("/admin/policies", chromedp.Click(chromedp.CSS(".provider button")))
 	servertest.Same(t, "server.Seen('/authorize')", server.Seen("/authorize"), 1)
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
 	w.goTo("/admin/acts")
-	w.says(`location.pathname`, "/admin/login")
-	w.quietAt()
+	w.wantEval(`location.pathname`, "/admin/login")
+	w.wantNoProblems()
 }

@@ -32,7 +32,7 @@ func TestConsoleInFirefox(t *testing.T) {
 	t.Run("controls", func(t *testing.T) { controlsAfterBack(t, browser) })
 	t.Run("choices and keys", func(t *testing.T) {
 		r := newRig(t)
-		r.sent("ana@example.com")
+		r.writeSent("ana@example.com")
 		p, site := inTab(r, browser, browsertest.Look{Width: 1280, Height: 800})
 		choicesApply(p, site)
 		p.Go(site + "/admin")
@@ -58,11 +58,11 @@ func inTab(r *rig, browser browsertest.Browser, look browsertest.Look) (p *brows
 // lift, export, erase.
 func tasksOfSupport(t *testing.T, browser browsertest.Browser) {
 	r := newRig(t)
-	maria := r.sent("maria@example.com")
-	paul := r.sent("paul@example.com")
+	maria := r.writeSent("maria@example.com")
+	paul := r.writeSent("paul@example.com")
 	r.suppress("paul@example.com", "asked for no more mail")
 	r.Clock.Add(70 * time.Second)
-	r.refused("maria@example.com", "hour", 20*time.Minute, 1)
+	r.writeRefused("maria@example.com", "hour", 20*time.Minute, 1)
 	t.Cleanup(r.Svc.Background())
 	p, site := inTab(r, browser, browsertest.Look{Width: 1280, Height: 800})
 	press := func(keys string) { r.Must(p.Keys(keys)) }
@@ -127,9 +127,9 @@ func tasksOfSupport(t *testing.T, browser browsertest.Browser) {
 // and fields accept letters.
 func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 	r := newRig(t)
-	sent := r.sent("ana@example.com")
-	r.refused("bo@example.com", "minute", time.Minute, 1)
-	toldApps(r)
+	sent := r.writeSent("ana@example.com")
+	r.writeRefused("bo@example.com", "minute", time.Minute, 1)
+	writeAppEvents(r)
 	p, site := inTab(r, browser, browsertest.Look{Width: 1280, Height: 800})
 	by := func(to, script string) {
 		p.Leads(to, func() { browsertest.Value[string](p, `(setTimeout(() => { `+script+` }), "")`) })
@@ -179,7 +179,7 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 
 // everyPageFitsAt is [everyPageFits] at one width, in any browser.
 func everyPageFitsAt(t *testing.T, browser browsertest.Browser, look browsertest.Look, engine *pagetest.Axe) {
-	r, _ := besideProvider(t)
+	r, _ := newRigWithProvider(t)
 	pages := everyPage(r)
 	for name, path := range pagesWithMistakes() {
 		pages["mistake-"+name] = path

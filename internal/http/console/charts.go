@@ -73,17 +73,17 @@ var chartedOutcomes = []struct {
 
 // ChartBuilder makes the chart of a page.
 type ChartBuilder struct {
-	Stretches []interval
-	Each      time.Duration
-	W         texts.Words
-	Rows      func(from, to time.Time) string // returns the address of the rows between two times
+	Intervals      []interval
+	IntervalLength time.Duration
+	W              texts.Words
+	Rows           func(from, to time.Time) string // returns the address of the rows between two times
 }
 
 // bars returns a bar for each interval, with the amounts of the interval stacked. top is the value
 // at the upper edge of the chart. No bar is higher than top.
 func (c ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (bars []barView, top float64) {
 	highest := 1.0
-	for _, s := range c.Stretches {
+	for _, s := range c.Intervals {
 		sum := 0.0
 		stack, _ := of(s)
 		for _, a := range stack {
@@ -92,9 +92,9 @@ func (c ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (
 		highest = max(highest, sum)
 	}
 	top = roundUpToGrid(1.1 * highest) // at least a tenth of the highest bar stays free above it
-	step := chartWidth / float64(max(1, len(c.Stretches)))
+	step := chartWidth / float64(max(1, len(c.Intervals)))
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
-	for i, s := range c.Stretches {
+	for i, s := range c.Intervals {
 		stack, said := of(s)
 		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: c.Rows(s.begins, s.ends)},
 			chartHeight
@@ -131,15 +131,15 @@ func roundUpToGrid(n float64) float64 {
 // chart of up to 30 hours has a label for every sixth hour. In any chart of hours, midnight has a
 // label.
 func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
-	local, back := at.In(c.W.Zone()), len(c.Stretches)-1-i
+	local, back := at.In(c.W.Zone()), len(c.Intervals)-1-i
 	switch {
-	case c.Each >= 24*time.Hour && len(c.Stretches) <= 8:
+	case c.IntervalLength >= 24*time.Hour && len(c.Intervals) <= 8:
 		return local.Format("01-02"), back%2 == 1
-	case c.Each >= 24*time.Hour && back%5 == 0:
+	case c.IntervalLength >= 24*time.Hour && back%5 == 0:
 		return local.Format("01-02"), back%10 == 5
-	case c.Each < 24*time.Hour && local.Hour() == 0:
+	case c.IntervalLength < 24*time.Hour && local.Hour() == 0:
 		return local.Format("15:04"), false
-	case len(c.Stretches) <= 4, c.Each < 24*time.Hour && len(c.Stretches) <= 30 && local.Hour()%6 == 0:
+	case len(c.Intervals) <= 4, c.IntervalLength < 24*time.Hour && len(c.Intervals) <= 30 && local.Hour()%6 == 0:
 		return local.Format("15:04"), local.Hour()%12 == 6
 	}
 	return "", false
@@ -149,10 +149,10 @@ func (c ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 // a day, it returns the date, for example "2026-01-31".
 func (c ChartBuilder) intervalText(at time.Time) string {
 	from := at.In(c.W.Zone())
-	if c.Each >= 24*time.Hour {
+	if c.IntervalLength >= 24*time.Hour {
 		return from.Format(time.DateOnly)
 	}
-	return from.Format("01-02 15:04–") + from.Add(c.Each).Format("15:04")
+	return from.Format("01-02 15:04–") + from.Add(c.IntervalLength).Format("15:04")
 }
 
 // SendsChart returns a chart of the outcomes of sends, and a table of its numbers.
@@ -187,7 +187,7 @@ func (c ChartBuilder) SendsChart() (Chart, Table) {
 
 func (c ChartBuilder) table(heads []string, of func(interval) []string) Table {
 	v := Table{W: c.W, Heads: heads}
-	for _, s := range c.Stretches {
+	for _, s := range c.Intervals {
 		v.Rows = append(v.Rows, tableRow{At: c.W.Clock(s.begins), Link: c.Rows(s.begins, s.ends), Cells: of(s)})
 	}
 	return v

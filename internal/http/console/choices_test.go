@@ -15,7 +15,7 @@ import (
 // too, and Escape applies nothing.
 func choicesInAnOpenList(t *testing.T, browser chromium) {
 	r := newRig(t)
-	r.sent("ana@example.com")
+	r.writeSent("ana@example.com")
 	w := openWindow(r, browser)
 	w.logIn()
 	choicesApply(w.Page, w.site.URL)
@@ -24,12 +24,12 @@ func choicesInAnOpenList(t *testing.T, browser chromium) {
 	opened := chromedp.Steps(chromedp.Focus(chromedp.CSS("[name=status]")), chromedp.KeyEvent(kb.ArrowDown, alt))
 	w.goTo("/admin")
 	w.do(opened, chromedp.KeyEvent(kb.ArrowDown+kb.ArrowDown))
-	w.says(`"at " + location.search`, "at ")
+	w.wantEval(`"at " + location.search`, "at ")
 	w.leads("/admin?status=", chromedp.KeyEvent(kb.Enter))
-	w.says(`document.activeElement.name`, "status")
+	w.wantEval(`document.activeElement.name`, "status")
 	w.goTo("/admin")
 	w.do(opened, chromedp.KeyEvent(kb.ArrowDown+kb.Escape))
-	w.says(`location.pathname + location.search + "|" + document.activeElement.name`, "/admin|status")
+	w.wantEval(`location.pathname + location.search + "|" + document.activeElement.name`, "/admin|status")
 
 	// A finger opens the list, and a keyboard chooses.
 	w.goTo("/admin")
@@ -50,14 +50,14 @@ func choicesInAnOpenList(t *testing.T, browser chromium) {
 	w.do(browsertest.Command(input.DispatchMouseEvent, input.DispatchMouseEventParams{
 		Type: input.DispatchMouseEventTypeMouseWheel, X: x, Y: y, DeltaX: 1, DeltaY: 120,
 	}))
-	w.says(`"is " + document.querySelector("[name=status]").value + "."`, "is .")
+	w.wantEval(`"is " + document.querySelector("[name=status]").value + "."`, "is .")
 	w.leads("/admin?status=failed", chromedp.KeyEvent("f"), chromedp.Click(chromedp.CSS(".nothing, .pages")))
 
 	// If the filter in the address is invalid, the page has a button, since a person can't choose
 	// again what the field already shows.
 	w.goTo("/admin/overview?last=2h")
 	w.leads("/admin/overview?last=24h", chromedp.Click(chromedp.CSS(".filter button")))
-	w.quietAt()
+	w.wantNoProblems()
 }
 
 // choicesApply makes choices in the filters as persons and their tools make them. A choice by a

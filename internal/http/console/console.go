@@ -144,15 +144,15 @@ func (console *Console) routes() []auth.Route {
 			Action:  auth.ActionEraseRecipient,
 		},
 	}
-	for _, d := range sendActions {
+	for _, action := range sendActions {
 		all = append(all, auth.Route{
-			Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: console.actionForm(d),
-			Action: d.Name,
+			Method: post, Path: "/admin/sends/:id/" + action.Path, Handler: console.actionForm(action),
+			Action: action.Name,
 		})
-		if d.needsVerification {
+		if action.needsVerification {
 			all = append(all, auth.Route{
-				Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: console.actionJSON(d),
-				Action: d.Name,
+				Method: post, Path: "/v1/admin/sends/:id/" + action.Path, Handler: console.actionJSON(action),
+				Action: action.Name,
 			})
 		}
 	}

@@ -57,37 +57,37 @@ func (console *Console) sendPage(c echo.Context) error {
 	return console.showSend(c, http.StatusOK, s, n)
 }
 
-func (console *Console) showSend(c echo.Context, status int, s store.SendDetails, n actionResult) error {
+func (console *Console) showSend(c echo.Context, status int, s store.SendDetails, result actionResult) error {
 	w := layout.Words(c)
 	verdict, quota, facts, err := console.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
 		return err
 	}
-	if n.done {
-		if explain.Act(n.Action) == explain.QuotaReset && s.Send.Status != store.Refused { // for a refusal, facts already has it
+	if result.done {
+		if explain.Act(result.Action) == explain.QuotaReset && s.Send.Status != store.Refused { // for a refusal, facts already has it
 			console.addStrangers(c.Request().Context(), s.Send, &facts)
 		}
-		n.Outcome = explain.Done(explain.Act(n.Action), s, facts, w)
+		result.Outcome = explain.Done(explain.Act(result.Action), s, facts, w)
 	}
 	v := sendView{
 		Page: layout.NewPage(c, "", "sends"), Verdict: verdict, Send: sendRow{SendOrRefusal: s.Send, W: w},
 		Support: store.SupportReference(s.Send.ID),
 		Trial:   strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
-		Note: n, Actions: actionsFor(auth.ActorOf(c), s),
+		Note: result, Actions: actionsFor(auth.ActorOf(c), s),
 	}
 	if s.Verification != nil {
 		v.Details = s.Verification.Details
 	}
-	v.Actions = withoutVain(v.Actions, verdict)
+	v.Actions = withoutUselessResend(v.Actions, verdict)
 	v.Keys = keysOf(v.Actions, &verdict, false, w)
-	for _, d := range v.Actions {
-		if d.Path == c.QueryParam("do") || d.Name == n.Action && n.Problem != "" {
-			v.Action = d
+	for _, action := range v.Actions {
+		if action.Path == c.QueryParam("do") || action.Name == result.Action && result.Problem != "" {
+			v.Action = action
 		}
 	}
 	v.Title = verdict.What.Local()
-	if n.Outcome.Text != nil { // a screen reader reads the title first
-		v.Title = n.Outcome.Text.Local()
+	if result.Outcome.Text != nil { // a screen reader reads the title first
+		v.Title = result.Outcome.Text.Local()
 	}
 	if s.Verification != nil {
 		v.Code = "–"
@@ -98,13 +98,13 @@ func (console *Console) showSend(c echo.Context, status int, s store.SendDetails
 	return console.layout.Show(c, status, "send", v)
 }
 
-// withoutVain returns the actions. If a suppression would stop another message, too, it leaves out
-// the action that sends a message.
-func withoutVain(actions []sendAction, v explain.Verdict) []sendAction {
+// withoutUselessResend returns the actions. If a suppression would stop another message, too, it
+// leaves out the action that sends a message.
+func withoutUselessResend(actions []sendAction, v explain.Verdict) []sendAction {
 	if !v.Suppressed {
 		return actions
 	}
-	return slices.DeleteFunc(actions, func(d sendAction) bool { return d.Name == auth.ActionResend })
+	return slices.DeleteFunc(actions, func(action sendAction) bool { return action.Name == auth.ActionResend })
 }
 
 // verdictAndQuota returns the verdict on a send, and the quota that its recipient has now. If the
@@ -112,12 +112,12 @@ func withoutVain(actions []sendAction, v explain.Verdict) []sendAction {
 func (console *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
 	quotaView, explain.VerdictFacts, error,
 ) {
-	now, away := console.quotaOf(ctx, s.Send)
-	if away != nil && !errors.Is(away, errSeveralRecipients) {
-		server.LogFailure(ctx, console.Logger, away)
+	decision, quotaErr := console.quotaOf(ctx, s.Send)
+	if quotaErr != nil && !errors.Is(quotaErr, errSeveralRecipients) {
+		server.LogFailure(ctx, console.Logger, quotaErr)
 	}
-	known, err := console.readVerdictFacts(ctx, s, now, away)
-	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), known, err
+	known, err := console.readVerdictFacts(ctx, s, decision, quotaErr)
+	return explain.Judge(s, known, w), quotaViewOf(s.Send, decision, quotaErr, w), known, err
 }
 
 // addStrangers adds the present decision for a stranger, if strangers wait longer than people whom

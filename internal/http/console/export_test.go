@@ -50,11 +50,11 @@ func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 // clear.
 func TestExport(t *testing.T) {
 	r := newRig(t)
-	r.sent("bo@example.com", func(s *store.Send) { s.Reference = "two\nlines, \"quoted\"" })
+	r.writeSent("bo@example.com", func(s *store.Send) { s.Reference = "two\nlines, \"quoted\"" })
 	r.Clock.Add(time.Second)
-	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "=HYPERLINK(\"https://x.example\")" })
+	s := r.writeSent("ana@example.com", func(s *store.Send) { s.Reference = "=HYPERLINK(\"https://x.example\")" })
 	r.Clock.Add(time.Second)
-	r.refused("li@qq.com", "minute", 42*time.Second, 3)
+	r.writeRefused("li@qq.com", "minute", 42*time.Second, 3)
 	b := r.LoggedIn()
 	rec := want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK)
 	if h := rec.Header(); h.Get("Content-Disposition") != `attachment; filename="sends.csv"` ||
@@ -101,8 +101,9 @@ func TestExport(t *testing.T) {
 	lacks(t, want(t, b.Get("/v1/admin/sends.csv"), http.StatusServiceUnavailable), "a•••")
 }
 
-// served returns a console behind a server whose own timeouts are much shorter than an export.
-func served(t *testing.T) (r *rig, base string) {
+// serveWithShortTimeouts returns a console behind a server whose own timeouts are much shorter than
+// an export.
+func serveWithShortTimeouts(t *testing.T) (r *rig, base string) {
 	t.Helper()
 	r = newRig(t)
 	s := httptest.NewUnstartedServer(r.Handler)
@@ -123,11 +124,11 @@ func (r deadlineRecorder) SetWriteDeadline(until time.Time) error { *r.until = u
 // If the database may work longer than the server usually waits for an answer, the answer's time is
 // extended by the database's time and by the time to write the answer.
 func TestLongAnswersHaveTheirTime(t *testing.T) {
-	r := counted(t)
+	r := newRigWithTraffic(t)
 	var until time.Time
 	handler := r.Handler
 	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler.ServeHTTP(deadlineRecorder{w, &until}, req) })
-	b, row := r.LoggedIn(), r.sent("gil@example.com")
+	b, row := r.LoggedIn(), r.writeSent("gil@example.com")
 	for name, c := range map[string]struct {
 		ask   func()
 		bound time.Duration
@@ -151,8 +152,8 @@ func TestLongAnswersHaveTheirTime(t *testing.T) {
 	}
 }
 
-// exported requests an export with the token. The test reads the body while it arrives.
-func exported(t *testing.T, base string) io.Reader {
+// requestExport requests an export with the token. The test reads the body while it arrives.
+func requestExport(t *testing.T, base string) io.Reader {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), servertest.Patience)
 	t.Cleanup(cancel)
@@ -165,8 +166,8 @@ func exported(t *testing.T, base string) io.Reader {
 	return resp.Body
 }
 
-// refusedOften writes n rows of refusals.
-func (r *rig) refusedOften(n int, reference string) {
+// writeManyRefused writes n rows of refusals.
+func (r *rig) writeManyRefused(n int, reference string) {
 	r.Helper()
 	var rows []store.SendOrRefusal
 	for i := range n {
@@ -181,10 +182,10 @@ func (r *rig) refusedOften(n int, reference string) {
 // An export of many pages may take longer than the server waits for an answer. If the database
 // fails in the middle, the file is cut off.
 func TestExportStreams(t *testing.T) {
-	r, base := served(t)
+	r, base := serveWithShortTimeouts(t)
 	const n = 5*layout.MaxPageRows + 17
-	r.refusedOften(n, "")
-	get := func() ([]byte, error) { return io.ReadAll(exported(t, base)) }
+	r.writeManyRefused(n, "")
+	get := func() ([]byte, error) { return io.ReadAll(requestExport(t, base)) }
 	pages, away := 0, 99
 	r.Store.SetFault(func(method string) sqlitetest.Fault {
 		if method != "Sends" {
@@ -225,9 +226,9 @@ func TestListShowsOutcomes(t *testing.T) {
 		r.Clock.Add(time.Second)
 		r.Must(r.Store.Check(t.Context(), c))
 	}
-	expired := r.sent("ex@example.com")
+	expired := r.writeSent("ex@example.com")
 	r.Clock.Add(9 * time.Minute)
-	approved, locked, canceled := r.sent("ap@example.com"), r.sent("lo@example.com"), r.sent("ca@example.com")
+	approved, locked, canceled := r.writeSent("ap@example.com"), r.writeSent("lo@example.com"), r.writeSent("ca@example.com")
 	check(storetest.Right(approved.VerificationID))
 	right := r.Clock.Now()
 	for range 5 {
@@ -235,8 +236,8 @@ func TestListShowsOutcomes(t *testing.T) {
 	}
 	fifth := r.Clock.Now()
 	r.Must(r.Store.Cancel(t.Context(), canceled.VerificationID))
-	waiting := r.sent("wa@example.com")
-	refused := r.refused("wa@example.com", "minute", time.Minute, 1,
+	waiting := r.writeSent("wa@example.com")
+	refused := r.writeRefused("wa@example.com", "minute", time.Minute, 1,
 		func(s *store.SendOrRefusal) { s.VerificationID = waiting.VerificationID })
 	r.Clock.Add(time.Minute)
 	b := r.LoggedIn()

@@ -19,11 +19,11 @@ import (
 
 func TestFilters(t *testing.T) {
 	r := newRig(t)
-	ana := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" }) // at 14:02:20.118
+	ana := r.writeSent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" }) // at 14:02:20.118
 	r.Must(r.Store.Check(t.Context(), storetest.Right(ana.VerificationID)))
 	r.Clock.Add(time.Hour)
-	bo := r.refused("bo@example.com", "hour", time.Minute, 1, func(s *store.SendOrRefusal) { s.App, s.Network = "desk", "198.51.100.0/24" })
-	number := r.refused("bo@example.com", "day", time.Minute, 1, func(s *store.SendOrRefusal) {
+	bo := r.writeRefused("bo@example.com", "hour", time.Minute, 1, func(s *store.SendOrRefusal) { s.App, s.Network = "desk", "198.51.100.0/24" })
+	number := r.writeRefused("bo@example.com", "day", time.Minute, 1, func(s *store.SendOrRefusal) {
 		s.Channel, s.Purpose, s.To, s.Country = recipient.SMS, "signup", "+49 151•••021", "DE"
 	})
 	names := map[string]string{ana.ID.String(): "ana", bo.ID.String(): "bo", number.ID.String(): "number"}
@@ -182,7 +182,7 @@ func TestEmptyListSaysWhy(t *testing.T) {
 // Pages and fields have times in the reader's zone. An address has times with a zone, so that it
 // means the same for other readers.
 func TestTimesAreInTheReadersZone(t *testing.T) {
-	r := counted(t)
+	r := newRigWithTraffic(t)
 	b := r.LoggedIn()
 	redirects(t, b.Post("/admin/prefer", url.Values{"zone": {"Asia/Kolkata"}}), "/admin")
 	reads(t, b.Get("/admin?last=24h"), "2026-03-05 21:32:21", "From (UTC&#43;5:30)")

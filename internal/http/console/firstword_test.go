@@ -30,7 +30,7 @@ func firstWord(t *testing.T, b *consoletest.Browser, typed string) string {
 		}
 		rec = b.Get(to)
 	}
-	var said []string
+	var shown []string
 	rows := 0
 	for _, part := range regexp.MustCompile(`(?s)<h1>.*?</h1>|<p class="next">.*?</p>|<p class="newer">.*?</p>|id="search-problem"[^>]*>.*?</p>|`+
 		`<li><a href="/admin\?recipient=.*?</li>|<p class="card nothing">.*?</p>|id="r-`).FindAllString(rec.Body.String(), -1) {
@@ -39,12 +39,12 @@ func firstWord(t *testing.T, b *consoletest.Browser, typed string) string {
 			continue
 		}
 		text := markup.ReplaceAllString(part[strings.Index(part, ">")+1:], " ")
-		said = append(said, strings.Join(strings.Fields(html.UnescapeString(text)), " "))
+		shown = append(shown, strings.Join(strings.Fields(html.UnescapeString(text)), " "))
 	}
-	if len(said) == 0 { // a list of several people's rows
-		said = append(said, fmt.Sprint(rows, " rows"))
+	if len(shown) == 0 { // a list of several people's rows
+		shown = append(shown, fmt.Sprint(rows, " rows"))
 	}
-	text := instants.ReplaceAllString(strings.Join(said, " | "), "T")
+	text := instants.ReplaceAllString(strings.Join(shown, " | "), "T")
 	return strings.NewReplacer(" .", ".", " ,", ",", " ;", ";", "( ", "(", " )", ")", "“ ", "“", " ”", "”").Replace(text)
 }
 
@@ -158,25 +158,25 @@ func (r *rig) firstWordRows() *strings.Replacer {
 	if r.db == &r.Store.DB.DB {
 		r.Clock.Add(10 * 365 * 24 * time.Hour) // far from 2020, at which support references begin
 	}
-	sent := r.sent("maria@example.com", func(s *store.Send) { s.Reference, s.RequestID = "order-7711", "req-of-maria-0001" })
-	r.refused("maria@example.com", "minute", 50*time.Second, 1)
+	sent := r.writeSent("maria@example.com", func(s *store.Send) { s.Reference, s.RequestID = "order-7711", "req-of-maria-0001" })
+	r.writeRefused("maria@example.com", "minute", 50*time.Second, 1)
 	number, err := recipient.Parse(recipient.SMS, "+4915123456789")
 	r.Must(err)
-	text := r.sent("nina@example.com", func(s *store.Send) {
+	text := r.writeSent("nina@example.com", func(s *store.Send) {
 		s.Channel, s.Recipient, s.To = recipient.SMS, number.Hash(r.Svc.Vault.IndexKey), number.Masked()
 	})
 	r.Must(r.db.ExpectReceipt(r.Context(), store.PendingReceipt{Carrier: "carrier-a", ID: "carrier-message-0042", Send: text.ID}, 0))
-	r.sent("ines@müller.example")
+	r.writeSent("ines@müller.example")
 	r.console.Administration.Vault.Folding = recipient.Folding{"gmail.com": {PlusTags: true, Dots: true}}
 	gina, err := recipient.Parse(recipient.Email, "gina.li@gmail.com")
 	r.Must(err)
-	r.sent("gina.li@gmail.com", func(s *store.Send) { s.Recipient = r.console.Administration.Vault.CountedHash(gina) })
-	r.sent("paul@example.com")
+	r.writeSent("gina.li@gmail.com", func(s *store.Send) { s.Recipient = r.console.Administration.Vault.CountedHash(gina) })
+	r.writeSent("paul@example.com")
 	r.suppress("paul@example.com", "asked for no more mail")
-	r.sent("otto@example.com")
-	r.refused("otto@example.com", "minute", 50*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
+	r.writeSent("otto@example.com")
+	r.writeRefused("otto@example.com", "minute", 50*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
 	r.suppress("zoe@example.com", "a complaint by letter")
-	per, pia := r.sent("per@mail.example"), r.sent("pia@mail.example")
+	per, pia := r.writeSent("per@mail.example"), r.writeSent("pia@mail.example")
 	support := store.SupportReference(sent.ID)
 	heard := strings.ToLower(strings.ReplaceAll(support, "-", " "))
 	return strings.NewReplacer("{tag}", sent.Recipient.Tag(), "{hash}", sent.Recipient.String(), "{id}", sent.ID.String(),

@@ -17,7 +17,7 @@ import (
 func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 	r, b := loggedIn(t)
 	forms := r.forms()
-	done := r.Did()
+	done := r.RecordedActs()
 	for path, form := range forms {
 		if slices.Contains(needsNoReason, path) {
 			continue
@@ -38,12 +38,12 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 			lacks(t, rec, "<b>&#34;ana", `<b>"ana`)
 		}
 	}
-	r.Acts(done...)
+	r.WantActs(done...)
 }
 
-// drawnForm is a form of a page: the fields that a browser sends, and the values that the page
+// pageForm is a form of a page: the fields that a browser sends, and the values that the page
 // contains when the form is shown again.
-type drawnForm struct {
+type pageForm struct {
 	page   string
 	fields url.Values
 	shows  []string
@@ -51,13 +51,13 @@ type drawnForm struct {
 
 // forms returns the forms of actions and of the search, by the path to which they are sent. A key
 // with a query is another form of the same path. The lists have rows with forms.
-func (r *rig) forms() map[string]drawnForm {
+func (r *rig) forms() map[string]pageForm {
 	r.Helper()
-	sent := explain.SendPageAddress(r.sent("ana@example.com").ID)
+	sent := explain.SendPageAddress(r.writeSent("ana@example.com").ID)
 	address := r.suppress("bo@example.com", "asked").String()
-	pause := r.pausedPrefix("+49151").ID.String()
+	pause := r.pausePrefix("+49151").ID.String()
 	r.PutAccount(store.Account{Name: "mei", Role: "reader", Password: "x"})
-	return map[string]drawnForm{
+	return map[string]pageForm{
 		"/admin/suppressions": {
 			"/admin/suppressions",
 			url.Values{"channel": {"sms"}, "to": {"+4915112345678"}, "app": {"shop"}, "days": {"7"}},

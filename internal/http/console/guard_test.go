@@ -86,7 +86,7 @@ func FuzzConsole(f *testing.F) {
 	f.Add("status=sent&limit=1", `{"channel":"email","to":"ana@example.com"}`) // testdata/fuzz has others
 	f.Fuzz(func(t *testing.T, query, body string) {
 		r := newRig(t)
-		r.sent("ana@example.com")
+		r.writeSent("ana@example.com")
 		for _, c := range []struct{ method, path string }{
 			{http.MethodGet, "/v1/admin/sends"},
 			{http.MethodPost, "/v1/admin/search"},

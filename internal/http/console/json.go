@@ -99,8 +99,8 @@ func (console *Console) sendJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	now, away := console.quotaOf(c.Request().Context(), s.Send)
-	known, err := console.readVerdictFacts(c.Request().Context(), s, now, away)
+	decision, quotaErr := console.quotaOf(c.Request().Context(), s.Send)
+	known, err := console.readVerdictFacts(c.Request().Context(), s, decision, quotaErr)
 	if err != nil {
 		return err
 	}
@@ -126,8 +126,8 @@ func (console *Console) sendJSON(c echo.Context) error {
 	if s.Verification != nil {
 		story["verification"] = verificationJSON(*s.Verification, s.Now)
 	}
-	if away == nil {
-		story["quota"] = quotaJSON(now)
+	if quotaErr == nil {
+		story["quota"] = quotaJSON(decision)
 	}
 	return c.JSON(http.StatusOK, story)
 }

@@ -27,13 +27,13 @@ func holds[V comparable](t *testing.T, row, members map[string]V) {
 // be admitted.
 func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	r := newRig(t)
-	terms := r.Svc.Terms()
+	terms := r.Svc.Policies()
 	p := terms.Purposes["login"]
 	p.Policy.Rules = append(slices.Clone(p.Policy.Rules), quota.Rule{Name: "failures", Scope: policy.FailuresScope, Limit: 1, Window: time.Hour},
 		quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 1, Window: time.Hour, Observe: true})
 	terms.Purposes = map[string]policy.Purpose{"login": p}
 	r.Svc.Change(terms)
-	row := r.refused("ana@example.com", "failures", time.Minute, 1)
+	row := r.writeRefused("ana@example.com", "failures", time.Minute, 1)
 	b := r.LoggedIn()
 	rec := b.Get("/admin/sends/" + row.ID.String())
 	contains(t, rec, "They can ask again now.")
@@ -45,13 +45,13 @@ func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 // The page of a refusal without a verification shows the sends that led to it.
 func TestRefusalShowsWhatLedToIt(t *testing.T) {
 	r := newRig(t)
-	r.refused("ana@example.com", "minute", time.Minute, 1)
+	r.writeRefused("ana@example.com", "minute", time.Minute, 1)
 	r.Clock.Add(25 * time.Hour)
-	sent := r.sent("ana@example.com")
-	r.sent("bo@example.com")
-	r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.App = "desk" })
-	row := r.refused("ana@example.com", "minute", 50*time.Second, 1)
-	r.refused("ana@example.com", "hour", 50*time.Minute, 1)
+	sent := r.writeSent("ana@example.com")
+	r.writeSent("bo@example.com")
+	r.writeRefused("ana@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.App = "desk" })
+	row := r.writeRefused("ana@example.com", "minute", 50*time.Second, 1)
+	r.writeRefused("ana@example.com", "hour", 50*time.Minute, 1)
 	b := r.LoggedIn()
 	rec := b.Get("/admin/sends/" + row.ID.String())
 	contains(t, rec, `<a href="/admin/sends/`+sent.ID.String()+`">`, "refused by <b>minute</b>, 50 s left")
@@ -65,9 +65,9 @@ func TestRefusalShowsWhatLedToIt(t *testing.T) {
 
 func TestSearchJSON(t *testing.T) {
 	r := newRig(t)
-	id := r.sent("ana@example.com").ID.String()
-	r.refused("ana@example.com", "minute", time.Minute, 1)
-	r.refused("bo@example.com", "minute", time.Minute, 1)
+	id := r.writeSent("ana@example.com").ID.String()
+	r.writeRefused("ana@example.com", "minute", time.Minute, 1)
+	r.writeRefused("bo@example.com", "minute", time.Minute, 1)
 	b := r.Browser()
 	first := b.Script(http.StatusOK, "POST", "/v1/admin/search?limit=1", `{"channel":"email","to":" Ana@EXAMPLE.com "}`)
 	next := "/v1/admin/search?cursor=" + first["next"].(string)
@@ -101,7 +101,7 @@ var asScript = []string{"Content-Type", "application/json", "Authorization", "Be
 // A send is found only by its ID as the service writes it, in small or capital letters.
 func TestSendJSONNeedsTheExactID(t *testing.T) {
 	r, b := loggedIn(t)
-	id := r.sent("ana@example.com").ID.String()
+	id := r.writeSent("ana@example.com").ID.String()
 	want(t, b.Get("/v1/admin/sends/"+strings.ToUpper(id)), http.StatusOK)
 	for _, unknown := range []string{
 		"x", "0198f2b0-0000-7000-8000-000000000001", "{" + id + "}", "urn:uuid:" + id, strings.ReplaceAll(id, "-", ""), "%00",

@@ -64,14 +64,14 @@ func keysOfAnyLayout(p *browsertest.Page) {
 // storage too.
 func turnsTheKeysOff(t *testing.T, browser chromium) {
 	r := newRig(t)
-	r.sent("ana@example.com")
+	r.writeSent("ana@example.com")
 	w := openWindow(r, browser)
 	w.do(browsertest.Command(devtools.AddScriptToEvaluateOnNewDocument, devtools.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { value: null })`,
 	}))
 	w.logIn()
 	w.do(chromedp.KeyEvent("j?"))
-	w.says(`document.activeElement.id + document.querySelector("#keys").matches(":popover-open")`, "keys-ontrue")
+	w.wantEval(`document.activeElement.id + document.querySelector("#keys").matches(":popover-open")`, "keys-ontrue")
 	w.do(press("?")) // hides the list again, from the switch
 	w.Until(`document.activeElement.matches("a[data-row]")`)
 	w.do(chromedp.KeyEvent("? " + kb.Escape))
@@ -79,12 +79,12 @@ func turnsTheKeysOff(t *testing.T, browser chromium) {
 	for range 2 {
 		w.goTo("/admin?limit=5")
 		w.do(press("?"), press("j"))
-		w.says(`document.activeElement.localName + document.querySelector("#keys-on").checked`, "bodyfalse")
+		w.wantEval(`document.activeElement.localName + document.querySelector("#keys-on").checked`, "bodyfalse")
 	}
 	w.do(chromedp.Focus(chromedp.CSS(`[popovertarget=keys]`)), chromedp.KeyEvent(kb.Enter+kb.Tab+" "))
-	w.says(`document.activeElement.id + document.querySelector("#keys-on").checked`, "keys-ontrue")
+	w.wantEval(`document.activeElement.id + document.querySelector("#keys-on").checked`, "keys-ontrue")
 	w.goTo("/admin?limit=5")
 	w.do(press("j"))
-	w.says(`document.activeElement.localName`, "a")
-	w.quietAt()
+	w.wantEval(`document.activeElement.localName`, "a")
+	w.wantNoProblems()
 }

@@ -28,7 +28,7 @@ import (
 func (console *Console) sendList() layout.List[store.Filter, store.SendOrRefusal] {
 	return layout.List[store.Filter, store.SendOrRefusal]{
 		Name: "sends", Path: "/admin", Cursor: func(r store.SendOrRefusal) store.Cursor { return cursorOf(r.Send) },
-		Place: func(f *store.Filter) layout.PagingFields {
+		Paging: func(f *store.Filter) layout.PagingFields {
 			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
 		Read: func(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, time.Time, error) {
@@ -56,14 +56,14 @@ type listView struct {
 	Nothing string // why there are no rows
 	// Verdict explains a recipient's leadingRow, or why there is no row. If Verdict is nil,
 	// the page shows no verdict.
-	Verdict          *explain.Verdict
-	Actions          []sendAction // the actions on the leadingRow that the reader may do
-	Keys             []pageKey
-	Export           string              // address of all rows as a file; empty: no rows, or not allowed
-	ExportSemicolons string              // address of the export with semicolons
-	Again            string              // the address from which the open page reloads its rows; empty if the page does not reload
-	Tag              string              // changes when rows or their states change
-	Choices          map[string][]string // suggestions for filters, by name
+	Verdict                *explain.Verdict
+	Actions                []sendAction // the actions on the leadingRow that the reader may do
+	Keys                   []pageKey
+	ExportAddress          string              // address of all rows as a file; empty: no rows, or not allowed
+	SemicolonExportAddress string              // address of the export with semicolons
+	ReloadAddress          string              // the address from which the open page reloads its rows; empty if the page does not reload
+	Tag                    string              // changes when rows or their states change
+	Choices                map[string][]string // suggestions for filters, by name
 }
 
 // searchView is the search field. It shows the text of a search again if the search was refused or
@@ -76,10 +76,10 @@ type searchView struct {
 
 // recipientHeader is the part of a recipient's page above the rows.
 type recipientHeader struct {
-	FilterText texts.Sentence // "Only <the recipient>"
-	Known      bool           // the database has rows of the recipient
-	Quota      quotaView
-	Newest     uuid.UUID // the row that the verdict explains; nil UUID if there is no verdict or no row
+	FilterText   texts.Sentence // "Only <the recipient>"
+	Known        bool           // the database has rows of the recipient
+	Quota        quotaView
+	LeadingRowID uuid.UUID // the row that the verdict explains; nil UUID if there is no verdict or no row
 }
 
 func (console *Console) listPage(c echo.Context) error {
@@ -155,14 +155,14 @@ func (console *Console) showList(c echo.Context, status int, q listQuery, s sear
 		v.Shared = w.Sentence("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
 	}
 	if status == http.StatusOK && q.filter.Before == nil && q.filter.After == nil {
-		v.Again, v.Tag = v.AddressWith("", ""), v.rowsTag()
+		v.ReloadAddress, v.Tag = v.AddressWith("", ""), v.rowsTag()
 		c.Response().Header().Set("ETag", v.Tag)
 		if c.Request().Header.Get("If-None-Match") == v.Tag {
 			return c.NoContent(http.StatusNotModified)
 		}
 	}
 	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
-		v.Export, v.ExportSemicolons = exportAddress(q.given, ""), exportAddress(q.given, "semicolon")
+		v.ExportAddress, v.SemicolonExportAddress = exportAddress(q.given, ""), exportAddress(q.given, "semicolon")
 	}
 	return console.layout.Show(c, status, "list", v)
 }
@@ -198,7 +198,7 @@ func (v *listView) rowsTag() string {
 		}
 	}
 	if v.Verdict != nil {
-		fmt.Fprintln(h, v.Verdict.What, v.Verdict.Next, v.Verdict.Reply.Said)
+		fmt.Fprintln(h, v.Verdict.What, v.Verdict.Next, v.Verdict.Reply.Template)
 	}
 	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }
@@ -215,8 +215,8 @@ func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err err
 	newest := v.Rows[0].SendOrRefusal
 	v.Person.Known, v.Person.FilterText = true, v.W.Sentence("filter.recipient", texts.Strong("to", newest.To))
 	if v.Newest != "" || newest.Recipient.IsZero() {
-		now, away := console.quotaOf(ctx, newest)
-		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
+		decision, quotaErr := console.quotaOf(ctx, newest)
+		v.Person.Quota = quotaViewOf(newest, decision, quotaErr, v.W)
 		return nil
 	}
 	lead, err := console.leadingRow(ctx, v.page.Filter, newest)
@@ -231,9 +231,9 @@ func (console *Console) addRecipientHeader(c echo.Context, v *listView) (err err
 	if err != nil {
 		return err
 	}
-	v.Person.Newest, v.Verdict, v.Person.Quota = lead.ID, &verdict, quota
+	v.Person.LeadingRowID, v.Verdict, v.Person.Quota = lead.ID, &verdict, quota
 	v.Title = verdict.What.Local()
-	v.Actions = withoutVain(actionsFor(auth.ActorOf(c), story), verdict)
+	v.Actions = withoutUselessResend(actionsFor(auth.ActorOf(c), story), verdict)
 	return nil
 }
 
@@ -264,11 +264,11 @@ func (console *Console) verdictWithoutRows(ctx context.Context, h recipient.Hash
 	if err != nil {
 		return nil, err
 	}
-	var holds *store.Suppression
+	var suppression *store.Suppression
 	if len(list) > 0 {
-		holds, masked = &list[0], list[0].To
+		suppression, masked = &list[0], list[0].To
 	}
-	return explain.JudgeWithoutRows(masked, holds, now, w), nil
+	return explain.JudgeWithoutRows(masked, suppression, now, w), nil
 }
 
 // listAddress returns the address of the list's first page with one parameter changed, or removed

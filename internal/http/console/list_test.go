@@ -38,7 +38,7 @@ func TestPaging(t *testing.T) {
 	r := newRig(t)
 	var all []string
 	for i := range 23 {
-		all = append(all, r.refused("ana@example.com", "minute", time.Minute, 1).ID.String())
+		all = append(all, r.writeRefused("ana@example.com", "minute", time.Minute, 1).ID.String())
 		if i%5 == 4 { // five rows share each instant
 			r.Clock.Add(time.Millisecond)
 		}
@@ -57,7 +57,7 @@ func TestPaging(t *testing.T) {
 		}
 		if len(pages) < 4 {
 			r.Clock.Add(time.Millisecond)
-			r.refused("bo@example.com", "minute", time.Minute, 1)
+			r.writeRefused("bo@example.com", "minute", time.Minute, 1)
 		}
 	}
 	if !slices.Equal(slices.Concat(pages...), all) || len(pages) != 5 {
@@ -104,9 +104,9 @@ func TestListReloads(t *testing.T) {
 	changed("an outcome", "?app=shop", true)
 	r.Must(r.Store.Check(t.Context(), storetest.Right(s.VerificationID)))
 	changed("a right code", "?app=shop", true)
-	r.refused("bo@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.App = "desk" })
+	r.writeRefused("bo@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.App = "desk" })
 	changed("a row of another app", "?app=shop", false)
-	row := r.refused("bo@example.com", "minute", time.Minute, 1)
+	row := r.writeRefused("bo@example.com", "minute", time.Minute, 1)
 	changed("a refusal", "?app=shop", true)
 	r.Must(r.Store.RecordRefusals(t.Context(), []store.SendOrRefusal{row}))
 	changed("the same refusal once more", "?app=shop", true)

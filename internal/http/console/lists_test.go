@@ -19,9 +19,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// toldApps writes an event in each state (delivered, tried and pending, given up) and an event
-// about an approval.
-func toldApps(r *rig) (ids []string) {
+// writeAppEvents writes an event in each state (delivered, tried and pending, given up) and an
+// event about an approval.
+func writeAppEvents(r *rig) (ids []string) {
 	states := []store.AppEventOutcome{
 		{State: store.EventDelivered, Answer: "204"},
 		{State: store.EventPending, Answer: "forbidden address", After: 20 * time.Second},
@@ -29,19 +29,19 @@ func toldApps(r *rig) (ids []string) {
 	}
 	for i, end := range states {
 		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i], func(s *store.Send) { s.Reference = "order-7" }).Send
-		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
-		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
+		event := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
+		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: event})
 		due, _, err := r.Store.LeaseDueAppEvents(context.Background(), time.Second, []store.AppEventLimit{{App: "shop", Limit: 1}})
 		r.Must(err)
 		end.AttemptID = store.AttemptID{ID: due[0].ID, Attempt: due[0].Attempt}
 		r.Must(r.Store.EndAppEventAttempt(context.Background(), end))
-		ids = append(ids, tell.ID.String())
+		ids = append(ids, event.ID.String())
 		r.Clock.Add(time.Second)
 	}
 	v := r.begin("eve@example.com").Verification
-	tell := store.NewEvent{ID: r.id(), Type: store.VerificationApproved, Status: "approved"}
-	r.Must(r.Store.Check(context.Background(), storetest.Right(v.ID, tell)))
-	return append(ids, tell.ID.String())
+	event := store.NewEvent{ID: r.id(), Type: store.VerificationApproved, Status: "approved"}
+	r.Must(r.Store.Check(context.Background(), storetest.Right(v.ID, event)))
+	return append(ids, event.ID.String())
 }
 
 // Every list continues after a cursor, and has each row once.
@@ -73,12 +73,12 @@ func texted(prefix string) func(*store.Send) {
 	}
 }
 
-// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and makes the
+// pausePrefix sends text messages to a prefix, none of whose codes is entered, and makes the
 // database pause the prefix.
-func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
+func (r *rig) pausePrefix(prefix string) store.PrefixPause {
 	r.Helper()
 	for n := range 5 {
-		r.sent(fmt.Sprintf("p%d%s@example.com", n, r.class), texted(prefix))
+		r.writeSent(fmt.Sprintf("p%d%s@example.com", n, r.class), texted(prefix))
 	}
 	r.Clock.Add(10 * time.Minute)
 	// The time to live is short because Postgres has its own clock, which the test cannot move.
@@ -96,7 +96,7 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 func TestOverviewNamesPausedRanges(t *testing.T) {
 	r, b := loggedIn(t)
 	lacks(t, b.Get("/admin/overview"), "number range")
-	p := r.pausedPrefix("+49151")
+	p := r.pausePrefix("+49151")
 	contains(t, b.Get("/admin/overview"), "One number range is paused", `href="/admin/prefixes"`)
 	send := r.begin("q@example.com", texted("+49151")).Send
 	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
@@ -107,7 +107,7 @@ func TestOverviewNamesPausedRanges(t *testing.T) {
 
 func TestPrefixPauses(t *testing.T) {
 	r := newRig(t)
-	p, other := r.pausedPrefix("+49151"), r.pausedPrefix("+49152")
+	p, other := r.pausePrefix("+49151"), r.pausePrefix("+49152")
 	b := r.LoggedIn()
 	const page, lift = "/admin/prefixes", "/admin/prefixes/lift"
 	contains(t, b.Get(page), `action="`+lift+`"`, p.ID.String(), other.ID.String())
@@ -127,7 +127,7 @@ func TestPrefixPauses(t *testing.T) {
 	holds(t, lifted, map[string]any{"active": false, "lifted_by": "token", "lifted_reason": "ours", "prefix": "+49152"})
 	lacks(t, b.Get(page), "49151", "49152")
 	reads(t, b.Get(page+"?state=all"), "– lifted", "Lifted by token at", "Lifted by admin at", ": ticket 7", ": ours")
-	r.Acts(
+	r.WantActs(
 		act{Who: "test", What: "account.add", Outcome: store.AuditDone},
 		act{Who: "admin", What: auth.ActionLiftPrefixPause, Outcome: store.AuditDone, Reason: "ticket 7"},
 		act{Who: "token", What: auth.ActionLiftPrefixPause, Outcome: store.AuditDone, Reason: "ours"})
@@ -139,9 +139,9 @@ func TestPrefixLiftSaysWhatHolds(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...func(*Config)) *rig{"SQLite": newRig, "Postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t)
-			known := r.pausedPrefix("+49151")
+			known := r.pausePrefix("+49151")
 			r.class = store.StrangerClass
-			strangers := r.pausedPrefix("+49151")
+			strangers := r.pausePrefix("+49151")
 			b := r.LoggedIn()
 			lift := func(p store.PrefixPause, says, lifted string) {
 				t.Helper()
@@ -159,7 +159,7 @@ func TestPrefixLiftSaysWhatHolds(t *testing.T) {
 			lift(known, "Numbers that begin with &#43;49151 still get no text messages, for strangers: another pause holds.", "admin: ticket 7")
 			lift(strangers, "Lifted: numbers that begin with &#43;49151 get text messages again, for strangers.", "admin: ticket 7")
 			if name == "SQLite" { // the test moves the clock of this database
-				over := r.pausedPrefix("+49152")
+				over := r.pausePrefix("+49152")
 				r.Clock.Add(2 * time.Hour)
 				b = r.LoggedIn()
 				lift(over, "There was nothing to lift: the pause of &#43;49152 ended at", ": ")
@@ -186,10 +186,10 @@ func TestAcceptSubscription(t *testing.T) {
 	rec := b.Do(http.MethodPost, "/v1/admin/subscriptions", `{"provider":"resend","reason":"x"}`, asScript...)
 	servertest.Same(t, "field", problemOf(t, rec, server.InvalidField).Field, "provider")
 	added := act{Who: "test", What: "account.add", Outcome: store.AuditDone}
-	r.Acts(added)
+	r.WantActs(added)
 	redirects(t, b.Post(accept, form("ses", "ticket 7")), page)
 	b.Script(http.StatusNoContent, http.MethodPost, "/v1/admin/subscriptions", `{"provider":"ses","reason":"ticket 8"}`)
-	r.Acts(added,
+	r.WantActs(added,
 		act{Who: "admin", What: auth.ActionAcceptSubscription, Outcome: store.AuditBegun, Reason: "ticket 7"},
 		act{Who: "token", What: auth.ActionAcceptSubscription, Outcome: store.AuditBegun, Reason: "ticket 8"})
 	reads(t, b.Get(page), "ses admin (owner) … begun accepted a subscription · ticket 7")

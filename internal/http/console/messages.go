@@ -45,9 +45,9 @@ type messagesView struct {
 // testedMessage has the result of a test message. The zero value means that no test message was
 // requested.
 type testedMessage struct {
-	To, Said string
-	OK       bool
-	Unknown  bool // no server said whether it accepted the message
+	To, ResultText string
+	OK             bool
+	Unknown        bool // no server said whether it accepted the message
 }
 
 // messages returns the messages for the app and the purpose in a query. By default, these are the
@@ -105,18 +105,18 @@ func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
 	switch {
 	case tooSoon:
 		server.SetRetryAfter(c, limited.RetryAfter)
-		t.Said = w.Get("messages.test.wait", "wait", w.Wait(limited.RetryAfter))
+		t.ResultText = w.Get("messages.test.wait", "wait", w.Wait(limited.RetryAfter))
 		return console.showMessages(c, http.StatusTooManyRequests, form, t)
 	case invalid && bad.Field == "to":
-		t.Said = cmp.Or(w.Get("search.reason."+bad.Reason), w.Get("unserved."+bad.Reason), bad.Detail)
+		t.ResultText = cmp.Or(w.Get("search.reason."+bad.Reason), w.Get("unserved."+bad.Reason), bad.Detail)
 	case errors.Is(err, support.ErrSuppressed):
-		t.Said = w.Get("messages.test.suppressed")
+		t.ResultText = w.Get("messages.test.suppressed")
 	case errors.Is(err, support.ErrNoCarrier):
-		t.Said = w.Get("messages.test.no_carrier")
+		t.ResultText = w.Get("messages.test.no_carrier")
 	case err != nil:
 		return err
 	}
-	if t.Said != "" {
+	if t.ResultText != "" {
 		return console.showMessages(c, server.InvalidField.Status, form, t)
 	}
 	key := "messages.test.refused"
@@ -126,7 +126,7 @@ func (console *Console) testMessageForm(c echo.Context, form url.Values) error {
 	case result.Unknown:
 		key, t.Unknown = "messages.test.unknown", true
 	}
-	t.Said = w.Get(key, "by", cmp.Or(result.By, "–"), "to", result.To, "took", w.Elapsed(result.Took), "answer", result.Answer)
+	t.ResultText = w.Get(key, "by", cmp.Or(result.By, "–"), "to", result.To, "took", w.Elapsed(result.Took), "answer", result.Answer)
 	return console.showMessages(c, http.StatusOK, form, t)
 }
 

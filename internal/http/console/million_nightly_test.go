@@ -52,8 +52,8 @@ func TestAMillionSends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var plans planner
 			r := open(t, func(c *Config) { c.Carriers = []string{"carrier-a"} })
-			ana := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7711" })
-			r.refused("bo@example.com", "minute", time.Minute, 2)
+			ana := r.writeSent("ana@example.com", func(s *store.Send) { s.Reference = "order-7711" })
+			r.writeRefused("bo@example.com", "minute", time.Minute, 2)
 			r.fillSends(*millionRows)
 			r.analyze()
 			for n := 1; n > 0; {

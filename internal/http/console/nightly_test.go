@@ -38,7 +38,7 @@ func TestAllInABrowser(t *testing.T) {
 // Every page fits into three widths, axe-core finds no problem on it, and the content security
 // policy blocks nothing on it.
 func everyPageFits(t *testing.T, browser chromium) {
-	r, _ := besideProvider(t)
+	r, _ := newRigWithProvider(t)
 	pages := everyPage(r)
 	elsewhere := r.Browser()
 	elsewhere.From = "[2001:db8:1:2::9]:1"
@@ -57,10 +57,10 @@ func everyPageFits(t *testing.T, browser chromium) {
 		w.Must(err)
 		w.do(chromedp.Navigate("file://" + mail))
 		w.look(browsertest.Look{Width: 262})
-		w.says(
+		w.wantEval(
 			`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
 	}
-	w.quietAt("recipient window's origin ('null')") // axe-core writes to the frames of mails, which have no origin
+	w.wantNoProblems("recipient window's origin ('null')") // axe-core writes to the frames of mails, which have no origin
 }
 
 // pagesWithMistakes returns each page with filters, of which one cannot be read.
@@ -76,19 +76,19 @@ func pagesWithMistakes() map[string]string {
 
 // A mistake is shown near its field, above the fields of the second row.
 func mistakesFit(t *testing.T, browser chromium) {
-	r, _ := besideProvider(t)
-	busy(r)
+	r, _ := newRigWithProvider(t)
+	fillDatabase(r)
 	w := openWindow(r, browser)
 	w.logIn()
 	for name, path := range pagesWithMistakes() {
 		w.goTo(path)
 		w.fits("mistake-" + name)
 		if name == "choice-and-field" {
-			w.says(`String(document.querySelector("#filter-problem").getBoundingClientRect().bottom <=
+			w.wantEval(`String(document.querySelector("#filter-problem").getBoundingClientRect().bottom <=
 				document.querySelector("form.filter details").getBoundingClientRect().top)`, "true")
 		}
 	}
-	w.quietAt("status of 422")
+	w.wantNoProblems("status of 422")
 }
 
 // While some or all parts of the service are slow, unreachable or suspended, the status line and
@@ -97,7 +97,7 @@ func mistakesFit(t *testing.T, browser chromium) {
 func fitsWhileBroken(t *testing.T, browser chromium) {
 	var status atomic.Pointer[ServiceStatus]
 	r := newRig(t, func(c *Config) { c.Status = func(context.Context) ServiceStatus { return *status.Load() } })
-	row := busy(r)
+	row := fillDatabase(r)
 	w := openWindow(r, browser)
 	s := partlyBroken()
 	status.Store(&s)
@@ -114,15 +114,15 @@ func fitsWhileBroken(t *testing.T, browser chromium) {
 	}
 	r.Break()
 	w.goTo("/admin/overview")
-	w.says(`document.querySelector("h1").innerText`, "The database does not answer")
+	w.wantEval(`document.querySelector("h1").innerText`, "The database does not answer")
 	w.fits("database-away")
-	w.quietAt("status of 503")
+	w.wantNoProblems("status of 503")
 }
 
 // The controls and the rows of the list can be reached by Tab.
 func reachesTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
-	busy(r)
+	fillDatabase(r)
 	w := openWindow(r, browser)
 	w.logIn()
 	w.eval(`document.querySelector(".skip").focus(); ""`)
@@ -160,9 +160,9 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	name := w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
 		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
 	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
-	w.says(`(window.copied === document.querySelector("#key").dataset.whole) + document.querySelector("[data-copy]").textContent`, "trueCopied")
-	w.says(`over(), document.querySelector("[data-copy]").textContent`, name)
-	d := r.Phone(strings.ReplaceAll(w.eval(`document.querySelector(".shown").innerText`), " ", ""))
+	w.wantEval(`(window.copied === document.querySelector("#key").dataset.whole) + document.querySelector("[data-copy]").textContent`, "trueCopied")
+	w.wantEval(`over(), document.querySelector("[data-copy]").textContent`, name)
+	d := r.NewDevice(strings.ReplaceAll(w.eval(`document.querySelector(".shown").innerText`), " ", ""))
 	w.shows(".good", code(d.Code()))
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
 	w.goTo("/admin/overview")
@@ -171,14 +171,14 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.shows("#problem", chromedp.KeyEvent(d.Wrong()+kb.Enter))
 	w.fits("a wrong code")
 	w.leads("/admin/overview", code(d.Next()))
-	w.quietAt()
+	w.wantNoProblems()
 }
 
 // However many rows an export has, the process keeps at most a page of them in memory.
 func TestExportKeepsNoRows(t *testing.T) {
-	r, base := served(t)
+	r, base := serveWithShortTimeouts(t)
 	const n = 50 * layout.MaxPageRows
-	r.refusedOften(n, strings.Repeat("r", 64))
+	r.writeManyRefused(n, strings.Repeat("r", 64))
 	pages, first, most := 0, uint64(0), uint64(0)
 	r.Store.SetFault(func(method string) sqlitetest.Fault {
 		if method == "Sends" {
@@ -191,7 +191,7 @@ func TestExportKeepsNoRows(t *testing.T) {
 		}
 		return sqlitetest.None
 	})
-	written, err := io.Copy(io.Discard, exported(t, base))
+	written, err := io.Copy(io.Discard, requestExport(t, base))
 	r.Must(err)
 	if pages != n/layout.MaxPageRows+1 || written < 1<<20 || most > first+512<<10 {
 		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written, first>>10, most>>10)

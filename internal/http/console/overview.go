@@ -26,11 +26,11 @@ type overviewView struct {
 	Statistics
 	Mistake    layout.FilterMistake // if it is set, the page has only the form
 	Last       []layout.FieldOption
-	Only       string      // the filters of the page except the time, in words; empty: none
+	FilterText string      // the filters of the page except the time, in words; empty: none
 	UnderWay   *figureView // sends that are not finished now; nil: not known
 	Figures    []figureView
 	Sends      Chart
-	Became     Table            // the outcomes of the sends
+	SendsTable Table            // the outcomes of the sends
 	Prefixes   string           // how many prefixes are paused now; empty: none
 	Conversion []texts.Sentence // a sentence on each app where few codes of strangers are entered
 	By         store.Dimension  // the dimension by which the table of codes is grouped
@@ -77,9 +77,9 @@ func (console *Console) overviewPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	only := maps.Clone(v.values)
-	only.Del("last")
-	v.Only = layout.FilterTexts(only, w)
+	filters := maps.Clone(v.values)
+	filters.Del("last")
+	v.FilterText = layout.FilterTexts(filters, w)
 	if !v.values.Has("from") && !v.values.Has("last") {
 		v.values.Set("last", "24h")
 	}
@@ -107,8 +107,8 @@ func (console *Console) overviewPage(c echo.Context) error {
 		v.Conversion = append(v.Conversion, w.Sentence("overview.conversion", texts.Strong("app", l.App),
 			texts.AtTime("since", l.Since), texts.Plain("sends", strconv.Itoa(l.Sends)), texts.Plain("approved", strconv.Itoa(l.Approved))))
 	}
-	d := ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
-	v.Sends, v.Became = d.SendsChart()
+	d := ChartBuilder{Intervals: v.Intervals, IntervalLength: v.query.IntervalLength, W: w, Rows: v.rowsAddressBetween}
+	v.Sends, v.SendsTable = d.SendsChart()
 	dimensions := []store.Dimension{v.By}
 	if v.By == "" { // the dimension with more codes: the domain for mails, the country for text messages
 		dimensions = []store.Dimension{store.ByDomain, store.ByCountry}
@@ -144,7 +144,7 @@ func timeSpanOptions(chosen string, w texts.Words) []layout.FieldOption {
 func (v overviewView) Dimensions() []store.Dimension { return approvalDimensions }
 
 // Daily reports whether the chart has a bar for each day, not for each hour.
-func (v overviewView) Daily() bool { return v.query.Each > time.Hour }
+func (v overviewView) Daily() bool { return v.query.IntervalLength > time.Hour }
 
 // GroupedByAddress returns the address of this page with the table of codes grouped by a dimension.
 func (v overviewView) GroupedByAddress(d store.Dimension) string {

@@ -25,8 +25,8 @@ import (
 // longDomain has a first label of 62 characters, which is nearly the longest label of a domain.
 var longDomain = strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
 
-// busy fills the database with rows of several states. It returns the last row, a refusal.
-func busy(r *rig) (refusedRow store.SendOrRefusal) {
+// fillDatabase fills the database with rows of several states. It returns the last row, a refusal.
+func fillDatabase(r *rig) (refusedRow store.SendOrRefusal) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
 	r.finish(sent.Send, store.Outcome{
@@ -35,7 +35,7 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 	})
 	r.Clock.Add(20 * time.Second)
 	r.ownCode = []byte("sealed") // as better-auth does
-	r.sent("long.name@"+longDomain, func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
+	r.writeSent("long.name@"+longDomain, func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
 	r.ownCode = nil
 	unknown := r.begin("li@example.com")
 	r.Clock.Add(3 * time.Second)
@@ -46,9 +46,9 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 		Provider:     "mx1.example.net",
 		ProviderCode: "421 4.7.0",
 	}))
-	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
+	ana := r.writeSent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	r.Clock.Add(18 * time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.SendOrRefusal) { s.VerificationID = ana.VerificationID })
+	row := r.writeRefused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.SendOrRefusal) { s.VerificationID = ana.VerificationID })
 	r.Clock.Add(4 * time.Second)
 	return row
 }
@@ -99,18 +99,18 @@ func allBroken() ServiceStatus {
 // pages' names.
 func everyPage(r *rig) map[string]string {
 	r.Helper()
-	row := busy(r)
+	row := fillDatabase(r)
 	_, hash := r.recipient("ana@example.com")
 	for _, to := range []string{"bo@" + strings.Repeat("long.", 9) + "example.com", "cy@example.com"} {
 		const why = "asked by telephone, and again in a letter of the fourth of <b>March</b>"
 		r.suppress(to, why)
 		r.Clock.Add(time.Millisecond)
 	}
-	toldApps(r)
-	lifted := r.pausedPrefix("+49160")
+	writeAppEvents(r)
+	lifted := r.pausePrefix("+49160")
 	r.Must(r.Store.LiftPrefixPause(r.Context(),
 		store.LiftPauseRequest{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
-	r.pausedPrefix("+49151")
+	r.pausePrefix("+49151")
 	r.As("operator")
 	r.PutAccount(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	failed, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
@@ -139,14 +139,14 @@ func TestPages(t *testing.T) {
 	delete(pages, "overview") // see TestOverviewDrawsTheNumbers
 	tried := r.begin("dan@example.com", func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
 	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
-	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.SendOrRefusal) {
+	several := r.writeRefused("anna@example.com", "office", time.Hour, 90, func(s *store.SendOrRefusal) {
 		s.Recipient, s.To, s.Recipients, s.Network = recipient.Hash{}, "", 42, "192.0.2.0/24"
 	})
-	many := r.refused("anna@example.com", "office", time.Hour, 900, func(s *store.SendOrRefusal) {
+	many := r.writeRefused("anna@example.com", "office", time.Hour, 900, func(s *store.SendOrRefusal) {
 		s.Recipient, s.To, s.Recipients = recipient.Hash{}, "", store.ManyRecipients
 	})
-	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.Purpose = "gone" })
-	bounced := r.sent("flo@example.com")
+	gone := r.writeRefused("gil@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.Purpose = "gone" })
+	bounced := r.writeSent("flo@example.com")
 	r.Must(r.Store.IngestProviderEvent(r.Context(),
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.NewSuppression{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
@@ -195,12 +195,12 @@ func TestPages(t *testing.T) {
 }
 
 var (
-	drawn   = regexp.MustCompile(`(?s)<svg.*?</svg>`)
-	markup  = regexp.MustCompile(`<[^>]*>`)
-	linked  = regexp.MustCompile(` (?:href|value|action)="([^"]*)"| (selected|open|aria-invalid)`)
-	ends    = regexp.MustCompile(`</(?:tr|p|li|h[1-3]|dd|form|section|select|label|figure|summary)>`)
-	ids     = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}`)
-	cursors = regexp.MustCompile(`AQ[\w-]{32}`)
+	svgElements = regexp.MustCompile(`(?s)<svg.*?</svg>`)
+	markup      = regexp.MustCompile(`<[^>]*>`)
+	attributes  = regexp.MustCompile(` (?:href|value|action)="([^"]*)"| (selected|open|aria-invalid)`)
+	blockEnds   = regexp.MustCompile(`</(?:tr|p|li|h[1-3]|dd|form|section|select|label|figure|summary)>`)
+	ids         = regexp.MustCompile(`[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}`)
+	cursors     = regexp.MustCompile(`AQ[\w-]{32}`)
 )
 
 // asText returns the content of a page without its tags, but with the addresses, the values and the
@@ -210,9 +210,9 @@ func asText(rec *httptest.ResponseRecorder) string {
 	if main == "" {
 		return strings.ReplaceAll(strings.TrimSpace(rec.Body.String()), "},{", "},\n{")
 	}
-	main = strings.Join(strings.Fields(drawn.ReplaceAllString(main, "")), " ")
-	main = markup.ReplaceAllStringFunc(ends.ReplaceAllString("<main"+main, "$0\n"), func(tag string) (shown string) {
-		for _, m := range linked.FindAllStringSubmatch(tag, -1) {
+	main = strings.Join(strings.Fields(svgElements.ReplaceAllString(main, "")), " ")
+	main = markup.ReplaceAllStringFunc(blockEnds.ReplaceAllString("<main"+main, "$0\n"), func(tag string) (shown string) {
+		for _, m := range attributes.FindAllStringSubmatch(tag, -1) {
 			shown += " [" + m[1] + m[2] + "] "
 		}
 		return shown + " "

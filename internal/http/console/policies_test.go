@@ -57,7 +57,7 @@ func TestPolicies(t *testing.T) {
 // purposes of its policy.
 func TestRefusalsOfAWeek(t *testing.T) {
 	r := newRig(t)
-	r.refused("ana@example.com", "minute", time.Minute, 2)
+	r.writeRefused("ana@example.com", "minute", time.Minute, 2)
 	for _, c := range []struct {
 		after time.Duration
 		count string

@@ -83,7 +83,7 @@ func TestALoginKeepsTheFilters(t *testing.T) {
 	redirects(t, b.Post("/admin/filter", url.Values{"status": {"failed"}, "app": {""}, "purpose": {"ana@example.com"}, "carrier": {"4915112345678"}}),
 		"/admin/login?next="+url.QueryEscape("/admin?status=failed"))
 	redirects(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), "/admin/login")
-	page := explain.SendPageAddress(r.sent("ana@example.com").ID)
+	page := explain.SendPageAddress(r.writeSent("ana@example.com").ID)
 	redirects(t, b.Post(page+"/export", because("ticket 7")), "/admin/login?next="+url.QueryEscape(page+"?do=export"))
 	redirects(t, b.Post("/admin/suppressions/lift?state=all", because("ticket 7")), "/admin/login?next="+url.QueryEscape("/admin/suppressions?state=all"))
 	for filter, kept := range map[string]string{

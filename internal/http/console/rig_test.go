@@ -190,8 +190,8 @@ func (r *rig) finish(s store.Send, o store.Outcome) {
 	}
 }
 
-// sent writes a send that a server accepted 184 ms later.
-func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
+// writeSent writes a send that a server accepted 184 ms later.
+func (r *rig) writeSent(to string, changes ...func(*store.Send)) store.Send {
 	r.Helper()
 	s := r.begin(to, changes...).Send
 	r.Clock.Add(184 * time.Millisecond)
@@ -199,8 +199,8 @@ func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 	return s
 }
 
-// refused writes n refusals by the rule as one row.
-func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.SendOrRefusal)) store.SendOrRefusal {
+// writeRefused writes n refusals by the rule as one row.
+func (r *rig) writeRefused(to, rule string, wait time.Duration, n int, changes ...func(*store.SendOrRefusal)) store.SendOrRefusal {
 	r.Helper()
 	row := store.SendOrRefusal{Send: r.row(to), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}}
 	row.Status = store.Refused

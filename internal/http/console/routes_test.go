@@ -67,7 +67,7 @@ func (r *rig) everything() string {
 	r.Must(err)
 	accounts, err := r.Store.Accounts(r.Context())
 	r.Must(err)
-	return fmt.Sprintf("%+v", []any{sends, codes, suppressions, accounts, r.Did()})
+	return fmt.Sprintf("%+v", []any{sends, codes, suppressions, accounts, r.RecordedActs()})
 }
 
 // try makes a request as a form or a script would, with the fields that most routes need.
@@ -101,7 +101,7 @@ func try(b *consoletest.Browser, method, path string, header ...string) *httptes
 // and changes nothing, whatever the request contains. A page of another site can change nothing,
 // even with an owner's session.
 func TestEveryRouteWithEveryRole(t *testing.T) {
-	shared, server := besideProvider(t) // for requests that change nothing
+	shared, server := newRigWithProvider(t) // for requests that change nothing
 	var registered []string
 	for _, route := range shared.Handler.(*echo.Echo).Routes() {
 		if route.Method == http.MethodHead { // HEAD has the handler and the middleware of GET
@@ -126,14 +126,14 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	for _, role := range roles {
 		readers[role] = visitor(shared, role)
 	}
-	id := shared.sent("ana@example.com").ID
+	id := shared.writeSent("ana@example.com").ID
 	for name, least := range routes {
 		for rank, role := range roles {
 			r, b, id := shared, readers[role], id
 			allowed, posts := rank >= slices.Index(roles, least), strings.HasPrefix(name, http.MethodPost)
 			if allowed && posts {
 				r = newRig(t, func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) })
-				b, id = visitor(r, role), r.sent("ana@example.com").ID
+				b, id = visitor(r, role), r.writeSent("ana@example.com").ID
 			}
 			method, path, _ := strings.Cut(strings.NewReplacer(":id", id.String(), ":name", "admin.css").Replace(name), " ")
 			before := r.everything()
@@ -169,8 +169,8 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	}
 }
 
-// besideProvider returns a rig in which people may also log in through a provider on loopback.
-func besideProvider(t *testing.T) (*rig, *openidtest.Provider) {
+// newRigWithProvider returns a rig in which people may also log in through a provider on loopback.
+func newRigWithProvider(t *testing.T) (*rig, *openidtest.Provider) {
 	t.Helper()
 	server := openidtest.New(t, consoletest.Address+auth.ProviderCallbackPath)
 	r := newRig(t, func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) })

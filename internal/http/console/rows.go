@@ -50,9 +50,9 @@ func (r sendRow) RecipientTag() string {
 	return r.Recipient.Tag()
 }
 
-// Tightest returns the rule that blocks longest or, if no rule blocks, the rule whose limit is used
-// up most. The quota must be known.
-func (r sendRow) Tightest() []web.Pips {
+// StrictestRule returns the rule that blocks longest or, if no rule blocks, the rule whose limit is
+// used up most. The quota must be known.
+func (r sendRow) StrictestRule() []web.Pips {
 	return []web.Pips{slices.MinFunc(r.Quota, func(a, b web.Pips) int {
 		return cmp.Or(cmp.Compare(b.Left.MS, a.Left.MS), cmp.Compare(b.Used*a.Limit, a.Used*b.Limit))
 	})}
@@ -237,7 +237,7 @@ func quotaPips(d quota.Decision, w texts.Words) (all []web.Pips) {
 		p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())
 		if p.Blocked {
 			p.Note = w.Get("quota.free", "wait", w.Wait(s.RetryAfter))
-			p.Left = web.ConsoleCountdown{MS: quota.Milliseconds(s.RetryAfter), Said: w.Get("quota.free"), Over: w.Get("quota.over")}
+			p.Left = web.ConsoleCountdown{MS: quota.Milliseconds(s.RetryAfter), Pattern: w.Get("quota.free"), Over: w.Get("quota.over")}
 		}
 		p.Spoken = w.Get("quota.used", "used", strconv.Itoa(s.Used), "limit", strconv.Itoa(s.Limit))
 		all = append(all, p)

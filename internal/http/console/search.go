@@ -31,7 +31,7 @@ import (
 // finding is the result of a search. At most one field is set.
 type finding struct {
 	address string            // the address of a page of the console
-	nobody  *unknownRecipient // a recipient to whom no row belongs
+	unknown *unknownRecipient // a recipient to whom no row belongs
 	several []recipientLink   // recipients that look alike on pages
 }
 
@@ -58,9 +58,9 @@ func (console *Console) searchPage(c echo.Context, form url.Values) error {
 		return console.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: searchProblem(w, bad, typed)})
 	case err != nil:
 		return err
-	case found.nobody != nil:
-		layout.RememberSearched(c, found.nobody.hash, found.nobody.masked)
-		return c.Redirect(http.StatusSeeOther, listAddress(nil, "recipient", found.nobody.hash.String()))
+	case found.unknown != nil:
+		layout.RememberSearched(c, found.unknown.hash, found.unknown.masked)
+		return c.Redirect(http.StatusSeeOther, listAddress(nil, "recipient", found.unknown.hash.String()))
 	case len(found.several) > 0:
 		problem := w.Get("search.reason.several", "text", excerpt(typed))
 		return console.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: problem, Several: found.several})
@@ -109,7 +109,7 @@ const (
 func (console *Console) search(ctx context.Context, typed string) (finding, error) {
 	whole, err := console.searchText(ctx, typed)
 	bad, invalid := errors.AsType[*fault.InvalidError](err)
-	if err == nil && whole.nobody == nil || err != nil && !invalid || invalid && bad.Reason == "required" {
+	if err == nil && whole.unknown == nil || err != nil && !invalid || invalid && bad.Reason == "required" {
 		return whole, err
 	}
 	parts := partsOf(typed)
@@ -119,7 +119,7 @@ func (console *Console) search(ctx context.Context, typed string) (finding, erro
 	for _, part := range parts {
 		found, failed := console.searchText(ctx, part)
 		switch _, ok := errors.AsType[*fault.InvalidError](failed); {
-		case failed == nil && found.nobody == nil:
+		case failed == nil && found.unknown == nil:
 			return found, nil
 		case failed == nil && err != nil && strings.ContainsFunc(typed, unicode.IsSpace):
 			whole, err = found, nil // the text contains an address, and nothing else in it is found
@@ -178,7 +178,7 @@ func partsOf(text string) (parts []string) {
 func (console *Console) searchText(ctx context.Context, text string) (finding, error) {
 	typed := searchTerm(text)
 	to, err := console.supportReferenceAddress(ctx, recipient.AsRead(typed))
-	if err == nil && to == "" && dots.MatchString(text) {
+	if err == nil && to == "" && maskPattern.MatchString(text) {
 		var shown finding
 		if shown, err = console.shownRecipients(ctx, text); err == nil && (shown.address != "" || len(shown.several) > 0) {
 			return shown, nil
@@ -201,7 +201,7 @@ func (console *Console) searchText(ctx context.Context, text string) (finding, e
 	switch {
 	case failed != nil || domain != "":
 		return finding{address: domain}, failed
-	case dots.MatchString(typed): // a mask, even if it is also an invalid address
+	case maskPattern.MatchString(typed): // a mask, even if it is also an invalid address
 		err = fault.Invalid("q", noMask, "")
 	case store.IsSupportReference(recipient.AsRead(typed)):
 		err = fault.Invalid("q", noSupport, "")
@@ -216,12 +216,12 @@ func (console *Console) searchText(ctx context.Context, text string) (finding, e
 // domainName matches a mail domain alone. It does not match a version or a time.
 var domainName = regexp.MustCompile(`^@?[\pL\pN-]+(?:\.[\pL\pN-]+)*\.\pL[\pL\pN-]+$`)
 
-// dots matches the part of a masked recipient that hides characters, as pages show it and as people
-// type it.
-var dots = regexp.MustCompile(`[•*…]+|\.{3,}`)
+// maskPattern matches the part of a masked recipient that hides characters, as pages show it and as
+// people type it.
+var maskPattern = regexp.MustCompile(`[•*…]+|\.{3,}`)
 
-// tag matches the four characters beside a recipient (see recipient.Hash.Tag).
-var tag = regexp.MustCompile(`(?i)^#?[0-9A-HJKMNP-TV-Z]{4}$`)
+// tagPattern matches the four characters beside a recipient (see recipient.Hash.Tag).
+var tagPattern = regexp.MustCompile(`(?i)^#?[0-9A-HJKMNP-TV-Z]{4}$`)
 
 // maxShownRows bounds the search by a mask or a tag, for which there is no index.
 const maxShownRows = 1000
@@ -234,11 +234,11 @@ const maxSeveral = 10
 // no row fits, the finding is empty.
 func (console *Console) shownRecipients(ctx context.Context, typed string) (found finding, err error) {
 	mask, mark := strings.Trim(strings.TrimSpace(typed), "\"'“”‘’«»<>,;"), ""
-	if i := strings.LastIndexAny(mask, " \t"); tag.MatchString(mask[i+1:]) {
+	if i := strings.LastIndexAny(mask, " \t"); tagPattern.MatchString(mask[i+1:]) {
 		mask, mark = mask[:i+1], strings.ToUpper(strings.TrimPrefix(mask[i+1:], "#"))
 	}
 	without := func(s string) string { return strings.Join(strings.Fields(s), "") }
-	mask = without(dots.ReplaceAllString(recipient.AsRead(mask), "•••"))
+	mask = without(maskPattern.ReplaceAllString(recipient.AsRead(mask), "•••"))
 	if mask+mark == "" || mask != "" && !strings.Contains(mask, "•••") {
 		return found, nil
 	}
@@ -357,7 +357,7 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (findin
 		return finding{address: listAddress(nil, "recipient", h.String())}, err
 	}
 	err = console.Administration.Codes.ValidateRecipient(string(ch), to)
-	return finding{nobody: &unknownRecipient{h, parsed.Masked()}}, err
+	return finding{unknown: &unknownRecipient{h, parsed.Masked()}}, err
 }
 
 // sendOfCarrier returns the send to which a carrier gave a message ID of its own; the nil UUID if
@@ -424,9 +424,9 @@ func (console *Console) filterPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, listAddress(given, "", ""))
 }
 
-// quoted matches a mail address, a support reference, or an ID after the word "id" within a longer
-// text.
-var quoted = regexp.MustCompile(
+// embeddedTerm matches a mail address, a support reference, or an ID after the word "id" within a
+// longer text.
+var embeddedTerm = regexp.MustCompile(
 	`(?i)([^\s<>()"'“”‘’«»,;:@]+@[^\s<>()"'“”‘’«»,;:@]+\.[^\s<>()"'“”‘’«»,;:@]+|\bS-[0-9A-Z]{4}-[0-9A-Z]{4}\b)|\bid\W+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b`)
 
 // cutOut returns the mail address, the reference or the ID within a longer text, without the
@@ -441,7 +441,7 @@ func cutOut(typed string) string {
 	if scheme := "mailto:"; len(typed) > len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
 		typed, _, _ = strings.Cut(typed[len(scheme):], "?")
 	}
-	if found := quoted.FindAllStringSubmatch(typed, 2); len(found) == 1 && strings.ContainsFunc(typed, unicode.IsSpace) {
+	if found := embeddedTerm.FindAllStringSubmatch(typed, 2); len(found) == 1 && strings.ContainsFunc(typed, unicode.IsSpace) {
 		typed = found[0][1] + found[0][2]
 	}
 	return typed

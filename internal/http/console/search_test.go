@@ -33,9 +33,9 @@ func searchFor(b *consoletest.Browser, typed string) *httptest.ResponseRecorder 
 // first. On a later page, and for forgotten recipients, there are only the rows.
 func TestRecipientHasAVerdict(t *testing.T) {
 	r := newRig(t)
-	sent := r.sent("ana@example.com")
+	sent := r.writeSent("ana@example.com")
 	r.Clock.Add(10 * time.Second)
-	r.refused("ana@example.com", "minute", 50*time.Second, 2)
+	r.writeRefused("ana@example.com", "minute", 50*time.Second, 2)
 	b, list := r.LoggedIn(), "/admin?recipient="+sent.Recipient.String()
 	page := b.Get(list).Body.String()
 	place := 0
@@ -50,7 +50,7 @@ func TestRecipientHasAVerdict(t *testing.T) {
 		place += next
 	}
 	contains(t, b.Get(list+"&status=refused"), "<h1>Refused 2 times since")
-	r.refused("ana@example.com", "minute", 50*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
+	r.writeRefused("ana@example.com", "minute", 50*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
 	contains(t, b.Get(list), "<h1>Refused at")
 	contains(t, b.Get(list+"&status=sent"), "They asked again at", `<a href="`+explain.SendPageAddress(sent.ID)+`">Open the send</a>`)
 	lacks(t, b.Get(linkIn(b.Get(list+"&limit=1").Body.String(), "Older")), `<p class="next">`, "Open the send")
@@ -61,7 +61,7 @@ func TestRecipientHasAVerdict(t *testing.T) {
 // A search finds a recipient, a send's ID or a hash within a longer copied text.
 func TestSearchFinds(t *testing.T) {
 	r := newRig(t)
-	ana := r.sent("ana@example.com")
+	ana := r.writeSent("ana@example.com")
 	id, hash := ana.ID.String(), ana.Recipient.String()
 	list, page := "/admin?recipient="+hash, explain.SendPageAddress(ana.ID)
 	b := r.LoggedIn()
@@ -89,7 +89,7 @@ func TestSearchFinds(t *testing.T) {
 // last part of the key of its text.
 func TestSearchSaysWhatIsWrong(t *testing.T) {
 	r := newRig(t)
-	r.sent("ana@example.com")
+	r.writeSent("ana@example.com")
 	b := r.LoggedIn()
 	for typed, reason := range map[string]string{
 		"": "required", "   ": "required",
@@ -124,19 +124,19 @@ func TestSearchSaysWhatIsWrong(t *testing.T) {
 func TestSearchBySupportReference(t *testing.T) {
 	r := newRig(t)
 	r.Clock.Add(10 * 365 * 24 * time.Hour) // far from 2020, at which support references begin
-	mine := r.sent("ana@example.com").ID
-	r.sent("bea@example.com")
+	mine := r.writeSent("ana@example.com").ID
+	r.writeSent("bea@example.com")
 	ref := store.SupportReference(mine)
 	b := r.LoggedIn()
 	for _, typed := range []string{ref, strings.ToLower(ref), " " + strings.ReplaceAll(ref, "-", " ") + " "} {
 		redirects(t, searchFor(b, typed), "/admin/sends/"+mine.String())
 	}
 	contains(t, searchFor(b, "S-0000-0000"), "No send has the support reference “S-0000-0000”")
-	twin := r.sent("cem@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++ })
+	twin := r.writeSent("cem@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++ })
 	if store.SupportReference(twin.ID) != ref {
 		t.Fatal("the twin has a reference of its own")
 	}
-	r.sent("deb@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // a send of the same moment
+	r.writeSent("deb@example.com", func(s *store.Send) { s.ID = mine; s.ID[7]++; s.ID[15]++ }) // a send of the same moment
 	rec := b.Get(searchFor(b, strings.ToLower(ref)).Header().Get("Location"))
 	contains(t, rec, "These share the support reference <b>"+ref+"</b>", `name="support" value="`+ref+`"`, ">Clear</a>")
 	if got := rowsIn(rec.Body.String()); !slices.Equal(got, []string{twin.ID.String(), mine.String()}) {
@@ -151,7 +151,7 @@ func TestSearchBySupportReference(t *testing.T) {
 // another text that is not in the database.
 func TestSearchReadsAsAPerson(t *testing.T) {
 	r := newRig(t)
-	b, list := r.LoggedIn(), "/admin?recipient="+r.sent("maria.lopez+news@example.com").Recipient.String()
+	b, list := r.LoggedIn(), "/admin?recipient="+r.writeSent("maria.lopez+news@example.com").Recipient.String()
 	for _, typed := range []string{
 		"maria.lopez%2Bnews%40example.com", "mailto:maria.lopez%2Bnews%40example.com?subject=a", "maria.lopez%2Bnews@example.com",
 		"maria.lopez%252Bnews%2540example.com", "%22Maria%22%20%3Cmaria.lopez%2Bnews%40example.com%3E", "maria.lopez+news＠example.com",
@@ -182,11 +182,11 @@ func TestSearchReadsAsAPerson(t *testing.T) {
 // what to type or to choose.
 func TestSearchByWhatPagesShow(t *testing.T) {
 	r := newRig(t)
-	ana := r.sent("ana@gone.example")
-	number := r.sent("nina@example.com", func(s *store.Send) { s.Channel, s.To = recipient.SMS, "+49 151•••789" })
-	r.sent("bea@mail.example")
-	r.sent("ben@mail.example")
-	r.refused("rea@flood.example", "network", time.Minute, 9, func(s *store.SendOrRefusal) { s.Recipients = 9 })
+	ana := r.writeSent("ana@gone.example")
+	number := r.writeSent("nina@example.com", func(s *store.Send) { s.Channel, s.To = recipient.SMS, "+49 151•••789" })
+	r.writeSent("bea@mail.example")
+	r.writeSent("ben@mail.example")
+	r.writeRefused("rea@flood.example", "network", time.Minute, 9, func(s *store.SendOrRefusal) { s.Recipients = 9 })
 	b := r.LoggedIn()
 	list := func(s store.Send) string { return "/admin?recipient=" + s.Recipient.String() }
 	for typed, address := range map[string]string{
@@ -206,7 +206,7 @@ func TestSearchByWhatPagesShow(t *testing.T) {
 		}
 		contains(t, want(t, rec, http.StatusUnprocessableEntity), says)
 	}
-	r.sent("cem@example.com", func(s *store.Send) { s.Reference = ana.Recipient.Tag() })
+	r.writeSent("cem@example.com", func(s *store.Send) { s.Reference = ana.Recipient.Tag() })
 	redirects(t, searchFor(b, ana.Recipient.Tag()), "/admin?reference="+ana.Recipient.Tag())
 	r.Break("Sends")
 	want(t, searchFor(b, "gone.example"), http.StatusServiceUnavailable)
@@ -216,7 +216,7 @@ func TestSearchByWhatPagesShow(t *testing.T) {
 func TestSearchReadsReferences(t *testing.T) {
 	r := newRig(t)
 	for n, reference := range []string{"order 7", "order  8", "订单（9）", "T-1001"} {
-		r.sent(fmt.Sprintf("ana%d@example.com", n), func(s *store.Send) { s.Reference = reference })
+		r.writeSent(fmt.Sprintf("ana%d@example.com", n), func(s *store.Send) { s.Reference = reference })
 	}
 	b := r.LoggedIn()
 	for typed, found := range map[string]string{
@@ -237,13 +237,13 @@ func TestSearchByRequest(t *testing.T) {
 	of := func(request string) func(*store.Send) { return func(s *store.Send) { s.RequestID = request } }
 	to := map[string]string{twice: "/admin?reference=" + twice}
 	for n, id := range []string{made.String(), other, taken, trace} {
-		to[id] = explain.SendPageAddress(r.sent(fmt.Sprintf("ana%d@example.com", n), of(id)).ID)
+		to[id] = explain.SendPageAddress(r.writeSent(fmt.Sprintf("ana%d@example.com", n), of(id)).ID)
 	}
-	r.sent("bea@example.com", of(twice))
-	r.sent("eva@example.com", func(s *store.Send) { s.Reference = twice })
+	r.writeSent("bea@example.com", of(twice))
+	r.writeSent("eva@example.com", func(s *store.Send) { s.Reference = twice })
 	const two = "a-request-of-two"
-	r.sent("cem@example.com", of(two))
-	r.sent("deb@example.com", of(two))
+	r.writeSent("cem@example.com", of(two))
+	r.writeSent("deb@example.com", of(two))
 	to[two] = "/admin?request=" + two
 	b := r.LoggedIn()
 	for typed, address := range to {
@@ -257,7 +257,7 @@ func TestSearchByRequest(t *testing.T) {
 		r.Clock.Add(moved)
 		wrong := r.id()
 		r.Clock.Add(-moved)
-		found := r.sent(fmt.Sprintf("fay%d@example.com", n), of(wrong.String())).ID
+		found := r.writeSent(fmt.Sprintf("fay%d@example.com", n), of(wrong.String())).ID
 		redirects(t, searchFor(b, wrong.String()), explain.SendPageAddress(found))
 		for _, path := range []string{"/admin?request=", "/v1/admin/sends?request=", "/v1/admin/sends.csv?request="} {
 			contains(t, b.Get(path+wrong.String()), found.String())
@@ -281,10 +281,10 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	failed := r.begin("ana@example.com")
 	r.finish(failed.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	r.Clock.Add(time.Minute)
-	sent := r.sent("ana@example.com")
+	sent := r.writeSent("ana@example.com")
 	r.Clock.Add(time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 1)
-	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
+	row := r.writeRefused("ana@example.com", "minute", 42*time.Second, 1)
+	other := r.writeRefused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
 	b := r.LoggedIn()
 	v, _, _, err := r.Store.Verification(r.Context(), sent.VerificationID)
 	r.Must(err)
@@ -296,7 +296,7 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	lost := r.begin("bo@example.com")
 	r.finish(lost.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	// the send never went out
-	lacks(t, b.Get(explain.SendPageAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have")
+	lacks(t, b.Get(explain.SendPageAddress(r.writeRefused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have")
 	r.Clock.Add(11 * time.Minute)
 	lacks(t, b.Get(explain.SendPageAddress(row.ID)), "The code that they have")
 	r.Break("Sends")
@@ -330,9 +330,9 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 // all of them as if they were one.
 func TestForgottenRecipientsStayApart(t *testing.T) {
 	r := newRig(t)
-	other := r.sent("bo@example.com")
+	other := r.writeSent("bo@example.com")
 	r.Clock.Add(time.Second)
-	row := r.refused("ana@example.com", "minute", time.Minute, 1)
+	row := r.writeRefused("ana@example.com", "minute", time.Minute, 1)
 	for _, s := range []store.Send{row.Send, other} {
 		r.Must(r.Store.Suppress(t.Context(), store.Suppression{
 			ID: r.id(), Channel: s.Channel, Address: s.Recipient, Recipient: s.Recipient, To: s.To,
@@ -358,7 +358,7 @@ func TestForgottenRecipientsStayApart(t *testing.T) {
 // field.
 func TestAMistakenFilterKeepsWhatWasFilledIn(t *testing.T) {
 	r, b := loggedIn(t)
-	r.sent("ana@example.com")
+	r.writeSent("ana@example.com")
 	for query, field := range map[string]string{
 		"from=2026-03-04T15:00:00&to=2026-03-04T14:00:00&app=shop": `name="to" type="datetime-local" step="1" value="2026-03-04T14:00:00"`,
 		"network=office&app=shop":                                  `value="office" maxlength="49" spellcheck="false" autocapitalize="off" placeholder="203.0.113.0/24"`,

@@ -11,15 +11,15 @@ import (
 // Statistics are the numbers of a time range, and the numbers of the equally long time range before
 // it.
 type Statistics struct {
-	From    string         `json:"from"`
-	To      string         `json:"to"`
-	Each    int            `json:"each"` // seconds of one interval
-	Total   Total          `json:"total"`
-	Before  Total          `json:"before"`
-	Domains []domainCounts `json:"domains"`
+	From            string         `json:"from"`
+	To              string         `json:"to"`
+	IntervalSeconds int            `json:"each"` // seconds of one interval
+	Total           Total          `json:"total"`
+	Before          Total          `json:"before"`
+	Domains         []domainCounts `json:"domains"`
 	// the codes that were opened and approved, by the requested dimension
 	Codes     []store.ApprovalTally `json:"codes,omitzero"`
-	Stretches []interval            `json:"stretches"` // all intervals, even those without rows, oldest first
+	Intervals []interval            `json:"stretches"` // all intervals, even those without rows, oldest first
 }
 
 // sendCounts are the numbers of sends by state. Refused is the number of refused requests.
@@ -120,18 +120,18 @@ func measuresOf(m store.Measures, sent int) codeMeasures {
 
 func isoTime(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
-// summarize returns the statistics for the time range of q. now has the database's numbers of this
-// range, and before those of the previous range of the same length. domains has the mail domains
-// with the most failed mails.
-func summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
+// summarize returns the statistics for the time range of q. current has the database's numbers of
+// this range, and before those of the previous range of the same length. domains has the mail
+// domains with the most failed mails.
+func summarize(q store.StatsQuery, current, previous store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
-		From: isoTime(q.From), To: isoTime(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),
-		Domains: make([]domainCounts, 0, len(domains)),
+		From: isoTime(q.From), To: isoTime(q.To), IntervalSeconds: int(q.IntervalLength / time.Second),
+		Total: totalOf(current), Before: totalOf(previous), Domains: make([]domainCounts, 0, len(domains)),
 	}
 	for _, d := range domains {
 		out.Domains = append(out.Domains, domainCounts(d))
 	}
-	tallies, intervals := now.Tallies, now.Intervals
+	tallies, intervals := current.Tallies, current.Intervals
 	for at := q.IntervalStart(q.From); at.Before(q.To); at = q.NextIntervalStart(at) {
 		s := interval{At: isoTime(at), begins: at, ends: q.NextIntervalStart(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
@@ -142,7 +142,7 @@ func summarize(q store.StatsQuery, now, before store.Stats, domains []store.Doma
 			s.codeMeasures = measuresOf(intervals[0].Measures, s.Sent)
 			intervals = intervals[1:]
 		}
-		out.Stretches = append(out.Stretches, s)
+		out.Intervals = append(out.Intervals, s)
 	}
 	return out
 }

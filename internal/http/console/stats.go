@@ -119,7 +119,7 @@ func (console *Console) statsQuery(q listQuery, zone *time.Location) (store.Stat
 		each = 24 * time.Hour
 	}
 	return store.StatsQuery{
-		App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each,
+		App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, IntervalLength: each,
 		Zone: zone,
 	}, nil
 }

@@ -18,9 +18,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// counted returns a rig with two hours of traffic, and a send before them. Delivery times have an
-// error of at most 2 %: 184 ms appears as 186.
-func counted(t *testing.T) *rig {
+// newRigWithTraffic returns a rig with two hours of traffic, and a send before them. Delivery times
+// have an error of at most 2 %: 184 ms appears as 186.
+func newRigWithTraffic(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
 	r.count()
@@ -29,11 +29,11 @@ func counted(t *testing.T) *rig {
 
 func (r *rig) count() {
 	r.Helper()
-	r.sent("old@example.com")
+	r.writeSent("old@example.com")
 	r.Clock.Add(25 * time.Hour)
-	ana := r.sent("ana@example.com")
+	ana := r.writeSent("ana@example.com")
 	r.Must(r.Store.Check(r.Context(), storetest.Right(ana.VerificationID)))
-	r.refused("ana@example.com", "minute", time.Minute, 3)
+	r.writeRefused("ana@example.com", "minute", time.Minute, 3)
 	r.Clock.Add(time.Hour)
 	bob := r.begin("bob@example.com")
 	r.Clock.Add(time.Second)
@@ -43,7 +43,7 @@ func (r *rig) count() {
 }
 
 func TestOverviewDrawsTheNumbers(t *testing.T) {
-	r := counted(t)
+	r := newRigWithTraffic(t)
 	b := r.As("reader")
 	rec := b.Get("/admin/overview")
 	reads(t, rec, "Sent 1 previous: 1", "Refused requests 3 previous: 0", "Codes approved – previous: –",
@@ -65,7 +65,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	// Messages that are reported as lost after they were accepted have a figure of their own, with
 	// a link to them. There are always eight figures, in whole rows.
 	servertest.Same(t, "figures", strings.Count(rec.Body.String(), `<li class="card">`), 8)
-	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
+	s := r.writeSent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
 	r.Must(r.Store.RecordReceipt(t.Context(), s.ID, store.Undelivered))
 	rec = b.Get("/admin/overview")
 	reads(t, rec, "Bounced later 1 previous: 0 Failed")
@@ -79,7 +79,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 
 // The API's statistics count codes by one dimension if the query names one.
 func TestStatsBy(t *testing.T) {
-	r := counted(t)
+	r := newRigWithTraffic(t)
 	b := r.LoggedIn()
 	for by, want := range map[string]string{
 		"domain": `"codes":[{"value":"example.com","opened":3,"approved":1}]`, "country": `"codes":[],`,
@@ -93,7 +93,7 @@ func TestStatsBy(t *testing.T) {
 
 // Statistics count whole hours or days, the last one up to now.
 func TestStatsJSON(t *testing.T) {
-	r := counted(t)
+	r := newRigWithTraffic(t)
 	b := r.As("reader")
 	read := func(query string) (s struct {
 		Each      int
@@ -132,9 +132,9 @@ func TestStatsJSON(t *testing.T) {
 
 // The overview counts codes separately by app, purpose, domain, carrier or country.
 func TestOverviewBy(t *testing.T) {
-	r := counted(t)
+	r := newRigWithTraffic(t)
 	for _, country := range []string{"DE", "001"} {
-		r.sent(country+"@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, country })
+		r.writeSent(country+"@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, country })
 	}
 	b := r.As("reader")
 	const page = "/admin/overview?last=7d&by="
@@ -204,7 +204,7 @@ func TestFigureViewsJudgeAChange(t *testing.T) {
 // The end of the overview shows how old the database's rows are, and which old rows are still due
 // to be deleted.
 func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
-	r := counted(t)
+	r := newRigWithTraffic(t)
 	b := r.As("reader")
 	contains(t, b.Get("/admin/overview"), "Its rows are kept for 90 d.", "It reaches back to ")
 	e := store.StorageStatus{
@@ -226,7 +226,7 @@ func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
 func TestOverviewOfTwentyCodes(t *testing.T) {
 	r := newRig(t)
 	for i := range 20 {
-		s := r.sent(fmt.Sprintf("p%d@example.com", i))
+		s := r.writeSent(fmt.Sprintf("p%d@example.com", i))
 		if i%4 == 0 {
 			r.Must(r.Store.Check(context.Background(), storetest.Right(s.VerificationID)))
 		}

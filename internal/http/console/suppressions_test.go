@@ -24,14 +24,14 @@ func TestStoryOfAPausedSend(t *testing.T) {
 	send := r.begin("bo@example.com").Send
 	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	pauses := []policy.Pause{{Channel: recipient.Email, Reason: "the server moves"}}
-	r.Svc.Change(policy.Set{Purposes: r.Svc.Terms().Purposes, Pauses: pauses})
+	r.Svc.Change(policy.Set{Purposes: r.Svc.Policies().Purposes, Pauses: pauses})
 	contains(t, r.LoggedIn().Get("/admin/sends/"+send.ID.String()), "Nothing was sent: such messages were paused.", "the server moves", "not sent")
 }
 
 // If there is nothing to do, no action is highlighted.
 func TestFirstActionFollowsTheVerdict(t *testing.T) {
 	r := newRig(t)
-	s := r.sent("ana@example.com")
+	s := r.writeSent("ana@example.com")
 	b := r.LoggedIn()
 	page := explain.SendPageAddress(s.ID)
 	contains(t, b.Get(page), `<div class="buttons">`, "?do=resend#actions")
@@ -61,7 +61,7 @@ func TestSuppressionForms(t *testing.T) {
 	reads(t, b.Get(page), "Nobody is suppressed.")
 	reads(t, b.Get(all+"&recipient="+hash.String()), "– lifted by hand · asked · admin Lifted by admin at 2026-03-04", ": mended")
 	r.Unlogged("bo@example.com")
-	r.Acts(
+	r.WantActs(
 		act{Who: "admin", What: auth.ActionSuppress, Outcome: store.AuditDone, To: "b•••@example.com", Reason: "asked"},
 		act{Who: "test", What: "account.add", Outcome: store.AuditDone}, // adds the account of the reader
 		act{Who: "admin", What: auth.ActionLiftSuppression, Outcome: store.AuditDone, Detail: "1", To: "b•••@example.com", Reason: "mended"})
@@ -89,7 +89,7 @@ func TestSuppressionFormKeepsWhatWasTyped(t *testing.T) {
 			`value="`+c.days+`"`, `<option value="`+c.channel+`" selected>`, `name="app" value="`+c.app+`"`)
 		lacks(t, rec, "cy@example.com", "4915112345678")
 	}
-	r.Acts()
+	r.WantActs()
 }
 
 func TestSuppressionsJSON(t *testing.T) {
@@ -130,7 +130,7 @@ func TestSuppressionsJSON(t *testing.T) {
 		"active": false, "lifted_by": "token", "lifted_reason": "mended", "lifted_at": "2026-03-04T14:02:21.118Z",
 	})
 	servertest.Same(t, "lifted again", len(b.Script(http.StatusOK, http.MethodPost, path+"/lift", lift)["lifted"].([]any)), 0)
-	r.Acts(
+	r.WantActs(
 		act{Who: "token", What: auth.ActionSuppress, Outcome: store.AuditDone, To: "b•••@example.com", Reason: "asked"},
 		act{Who: "token", What: auth.ActionLiftSuppression, Outcome: store.AuditDone, Detail: "1", To: "A•••@example.com", Reason: "mended"},
 		act{Who: "token", What: auth.ActionLiftSuppression, Outcome: store.AuditDone, Detail: "0", To: "A•••@example.com", Reason: "mended"})

@@ -60,24 +60,24 @@ func (k *keyboard) finds(typed, to string) {
 	k.leads(to, chromedp.KeyEvent(typed), k.key(kb.Enter))
 }
 
-// hears fails the test unless the tree for screen readers has a node with this role whose name or
-// text contains the words.
-func (k *keyboard) hears(role, words string) {
+// wantNode fails the test unless the tree for screen readers has a node with this role whose name
+// or text contains the words.
+func (k *keyboard) wantNode(role, words string) {
 	k.Helper()
-	var heard []string
+	var found []string
 	for range 2 { // the first tree may belong to the previous page
-		heard = nil
+		found = nil
 		for _, n := range k.tree() {
 			if n.role == role {
-				heard = append(heard, n.text)
+				found = append(found, n.text)
 			}
 		}
-		if strings.Contains(strings.Join(heard, "\n"), words) {
+		if strings.Contains(strings.Join(found, "\n"), words) {
 			return
 		}
 		k.Until(`document.readyState === "complete"`)
 	}
-	k.Errorf("%s: no %s says %q: %q", k.task, role, words, heard)
+	k.Errorf("%s: no %s says %q: %q", k.task, role, words, found)
 }
 
 type spokenNode struct{ role, text string }
@@ -131,11 +131,11 @@ func (k *keyboard) tree() (all []spokenNode) {
 // the outcome of each task but the export, whose answer is a file.
 func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	r := newRig(t)
-	maria := r.sent("maria@example.com")
-	paul := r.sent("paul@example.com")
+	maria := r.writeSent("maria@example.com")
+	paul := r.writeSent("paul@example.com")
 	r.suppress("paul@example.com", "asked for no more mail")
 	r.Clock.Add(70 * time.Second)
-	r.refused("maria@example.com", "hour", 20*time.Minute, 1)
+	r.writeRefused("maria@example.com", "hour", 20*time.Minute, 1)
 	t.Cleanup(r.Svc.Background())
 	w := openWindow(r, browser)
 	w.logIn()
@@ -144,39 +144,39 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 
 	k.begins("find and explain")
 	k.finds("maria@example.com", person)
-	k.hears("RootWebArea", "Accepted by mx1.example.net") // a screen reader reads the title first
-	k.hears("heading", "Accepted by mx1.example.net")
-	k.hears("paragraph", "They asked again at")
-	k.hears("link", "See that request")
+	k.wantNode("RootWebArea", "Accepted by mx1.example.net") // a screen reader reads the title first
+	k.wantNode("heading", "Accepted by mx1.example.net")
+	k.wantNode("paragraph", "They asked again at")
+	k.wantNode("link", "See that request")
 
 	k.begins("copy the reply")
 	k.finds("maria@example.com", person)
 	w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } }); ""`)
 	k.do(k.key("c"))
 	w.Until(`window.copied?.startsWith("We sent a code to") && document.querySelector("#copy").textContent === "Copied"`)
-	k.hears("button", "Copied")
+	k.wantNode("button", "Copied")
 
 	k.begins("send the code again")
 	k.finds("maria@example.com", person)
 	k.leads("/admin/sends/"+maria.ID.String()+"?do=resend", k.key("s"))
-	k.hears("textbox", "Why")
+	k.wantNode("textbox", "Why")
 	k.leads("/admin/sends/"+maria.ID.String()+"?done=verification.resend", chromedp.KeyEvent("ticket 7"), k.key(kb.Enter))
-	k.hears("RootWebArea", "Sent again at")
-	k.hears("status", "accepted it.")
+	k.wantNode("RootWebArea", "Sent again at")
+	k.wantNode("status", "accepted it.")
 
 	k.begins("reset the quota")
 	k.finds(store.SupportReference(maria.ID), "/admin/sends/"+maria.ID.String())
 	k.leads("/admin/sends/"+maria.ID.String()+"?do=reset", k.key("r"))
 	k.leads("/admin/sends/"+maria.ID.String()+"?done=quota.reset", chromedp.KeyEvent("ticket 7"), k.key(kb.Enter))
-	k.hears("status", "The quota is reset: they can ask again now.")
+	k.wantNode("status", "The quota is reset: they can ask again now.")
 
 	k.begins("lift a suppression")
 	k.finds("paul@example.com", "/admin?recipient="+paul.Recipient.String())
-	k.hears("StaticText", "this recipient gets no mail")
+	k.wantNode("StaticText", "this recipient gets no mail")
 	k.leads("/admin/suppressions?recipient=", k.key("l"))
-	k.hears("textbox", "Why may they get messages again?")
+	k.wantNode("textbox", "Why may they get messages again?")
 	k.leads("/admin/suppressions?done=suppression.lift", chromedp.KeyEvent("asked for mail again"), k.key(kb.Enter))
-	k.hears("status", "Lifted: p•••@example.com gets messages again. Nothing was sent now")
+	k.wantNode("status", "Lifted: p•••@example.com gets messages again. Nothing was sent now")
 
 	k.begins("export a person's data")
 	k.finds("paul@example.com", "/admin?recipient="+paul.Recipient.String())
@@ -184,41 +184,41 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	k.do(chromedp.KeyEvent("ticket 8"), k.key(kb.Enter))
 	w.Until(`document.querySelector("#reason") !== null`)                                                           // the answer is a file, and the page stays
 	servertest.Await(t, "the export's end", func() bool { return len(r.Entries(auth.ActionExportRecipient)) == 2 }) // begun and done
-	w.says(`"read-only: " + document.querySelector("#reason").readOnly`, "read-only: false")
+	w.wantEval(`"read-only: " + document.querySelector("#reason").readOnly`, "read-only: false")
 
 	k.begins("erase a person")
 	k.finds("paul@example.com", "/admin?recipient="+paul.Recipient.String())
 	k.leads(explain.SendPageAddress(paul.ID)+"?do=erase", k.key("e"))
-	k.hears("checkbox", "I understand this can't be undone.")
+	k.wantNode("checkbox", "I understand this can't be undone.")
 	k.do(chromedp.KeyEvent("ticket 9"), k.key(kb.Tab))
 	k.leads(explain.SendPageAddress(paul.ID)+"?done=recipient.erase", k.key(" "), k.key(kb.Enter))
-	k.hears("status", "The recipient is erased.")
+	k.wantNode("status", "The recipient is erased.")
 	k.ends()
 
 	// The key ? shows the keys of the page, and the switch turns them off.
 	k.begins("the list of keys")
 	k.finds("maria@example.com", person)
 	k.do(k.key("?"))
-	w.says(`document.querySelector("#keys").innerText`, "Copy the reply to the person", "Send the code again", "Open the send")
+	w.wantEval(`document.querySelector("#keys").innerText`, "Copy the reply to the person", "Send the code again", "Open the send")
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
 	k.do(press("o"), press("c"))
-	w.says(`location.search`, "recipient=")
+	w.wantEval(`location.search`, "recipient=")
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
 	keysOfAnyLayout(w.Page)
 	for age, want := range map[string]string{"60": "on: false", "0": "on: true"} {
 		// another tab turns them off or on
-		w.says(`document.cookie = "sendcode_keys=off; path=/admin; max-age=`+age+`", dispatchEvent(new Event("focus")), "on: " +
+		w.wantEval(`document.cookie = "sendcode_keys=off; path=/admin; max-age=`+age+`", dispatchEvent(new Event("focus")), "on: " +
 			document.querySelector("#keys-on").checked`, want)
 	}
-	w.quietAt()
+	w.wantNoProblems()
 }
 
 // After Back, filters show which rows are listed, and fields that were read-only while a form was
 // sent accept letters again.
 func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 	r := newRig(t)
-	sent := r.sent("ana@example.com")
-	r.refused("bo@example.com", "minute", time.Minute, 1)
+	sent := r.writeSent("ana@example.com")
+	r.writeRefused("bo@example.com", "minute", time.Minute, 1)
 	w := openWindow(r, browser)
 	w.logIn()
 	// The script runs after its evaluation has ended, because an evaluation fails if the browser
@@ -230,27 +230,27 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 	// After a search and Back, the field accepts another word.
 	w.leads("/admin?recipient=", press("/"), chromedp.KeyEvent("ana@example.com"+kb.Enter))
 	back("/admin")
-	w.says(open, "0 read-only")
+	w.wantEval(open, "0 read-only")
 	w.do(press("/"), chromedp.KeyEvent("bo@example.com"))
-	w.says(`document.querySelector("#q").value`, "bo@example.com")
+	w.wantEval(`document.querySelector("#q").value`, "bo@example.com")
 
 	// While a search runs, its field accepts letters. The field of a form that changes something
 	// does not, until Back.
 	stop := `addEventListener("submit", (e) => e.preventDefault(), { once: true, capture: false });`
-	w.says(`(`+strings.TrimSuffix(stop, ";")+`, document.querySelector(".search").requestSubmit(), "search " + document.querySelector("#q").readOnly)`,
+	w.wantEval(`(`+strings.TrimSuffix(stop, ";")+`, document.querySelector(".search").requestSubmit(), "search " + document.querySelector("#q").readOnly)`,
 		"search false")
 	page := explain.SendPageAddress(sent.ID)
 	w.goTo(page + "?do=reset")
-	w.says(`(`+strings.TrimSuffix(stop, ";")+`, document.querySelector("#reason").value = "ticket 7",
+	w.wantEval(`(`+strings.TrimSuffix(stop, ";")+`, document.querySelector("#reason").value = "ticket 7",
 		document.querySelector("#reason").form.requestSubmit(), "reason " + document.querySelector("#reason").readOnly)`, "reason true")
 	w.do(chromedp.KeyEvent(kb.Escape)) // stops the answer
-	w.says(open, "0 read-only")
+	w.wantEval(open, "0 read-only")
 	w.goTo(page + "?do=reset")
 	w.leads(page+"?done=quota.reset", chromedp.KeyEvent("ticket 7"+kb.Enter))
 	back(page + "?do=reset")
-	w.says(open, "0 read-only")
+	w.wantEval(open, "0 read-only")
 	w.do(chromedp.Focus(chromedp.CSS("#reason")), chromedp.KeyEvent(" and 8"))
-	w.says(`document.querySelector("#reason").value`, "and 8")
+	w.wantEval(`document.querySelector("#reason").value`, "and 8")
 
 	// After a filter and Back, the filter says again that all rows are shown. This holds on each
 	// page with filters.
@@ -260,19 +260,19 @@ func controlsSayWhatThePageDoes(t *testing.T, browser chromium) {
 		w.eval(`(() => { const s = document.querySelector("form.filter [name=` + name + `]"); s.selectedIndex = s.options.length - 1; return "" })()`)
 		by(path+"?", `document.querySelector("form.filter").requestSubmit()`)
 		back(path)
-		w.says(`"is " + document.querySelector("form.filter [name=`+name+`]").value + "."`, "is "+before+".")
-		w.says(`document.querySelector("form.filter").autocomplete`, "off") // without it, Firefox keeps the choice when a page is loaded again
+		w.wantEval(`"is " + document.querySelector("form.filter [name=`+name+`]").value + "."`, "is "+before+".")
+		w.wantEval(`document.querySelector("form.filter").autocomplete`, "off") // without it, Firefox keeps the choice when a page is loaded again
 	}
 
 	// By keyboard a filter applies only with Enter, or when the focus leaves it, however the choice
 	// was moved. The focus comes back, even to a field outside the filters.
 	w.goTo("/admin")
 	w.do(chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent(kb.ArrowDown+kb.ArrowDown+kb.ArrowDown), chromedp.KeyEvent("f"))
-	w.says(`location.search + "|" + document.activeElement.name + "|" + document.querySelector("[name=status]").value`, "|status|failed")
+	w.wantEval(`location.search + "|" + document.activeElement.name + "|" + document.querySelector("[name=status]").value`, "|status|failed")
 	w.leads("/admin?status=failed", chromedp.KeyEvent(kb.Enter))
-	w.says(`document.activeElement.name`, "status")
+	w.wantEval(`document.activeElement.name`, "status")
 	w.do(chromedp.KeyEvent("s"))
 	by("/admin?status=s", `document.querySelector("#q").focus()`)
-	w.says(`document.activeElement.name`, "q")
-	w.quietAt()
+	w.wantEval(`document.activeElement.name`, "q")
+	w.wantNoProblems()
 }

@@ -53,15 +53,15 @@ func openWindow(r *rig, browser chromium) *window {
 	r.Cleanup(cancel)
 	page := &browsertest.Page{TB: r.T, Tab: browsertest.InChromium(ctx), Root: "document"}
 	w := &window{rig: r, Page: page, ctx: ctx, site: site, axe: browser.axe}
-	go w.hear(chromedp.Console(ctx), cancel)
+	go w.collectProblems(chromedp.Console(ctx), cancel)
 	w.do(browsertest.Look{Zone: "Asia/Shanghai", Lang: "en"}.Apply())
 	w.look(browsertest.Look{Width: 1280})
 	return w
 }
 
-// hear collects the problems that the browser reports. A page with the status 500 ends the window
-// and its test, and the log has the reason.
-func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeWindow func()) {
+// collectProblems collects the problems that the browser reports. A page with the status 500 ends
+// the window and its test, and the log has the reason.
+func (w *window) collectProblems(messages iter.Seq2[chromedp.ConsoleMessage, error], closeWindow func()) {
 	for m, err := range messages {
 		if err != nil {
 			return // the window is closed
@@ -81,9 +81,9 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error], closeW
 	}
 }
 
-// quietAt fails the test if the browser has reported a problem, except problems with one of these
-// texts.
-func (w *window) quietAt(expected ...string) {
+// wantNoProblems fails the test if the browser has reported a problem, except problems with one of
+// these texts.
+func (w *window) wantNoProblems(expected ...string) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,8 +136,8 @@ func (w *window) eval(script string) string {
 	return s
 }
 
-// says fails the test unless the result of a script contains all parts.
-func (w *window) says(script string, parts ...string) {
+// wantEval fails the test unless the result of a script contains all parts.
+func (w *window) wantEval(script string, parts ...string) {
 	w.Helper()
 	got := w.eval(script)
 	for _, part := range parts {

@@ -63,18 +63,18 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	if before != nil && p.now().Sub(before.at) < metadataLife {
 		return before, nil
 	}
-	f, err := p.fetchMetadata(ctx)
+	m, err := p.fetchMetadata(ctx)
 	switch {
-	case err == nil && before != nil && f.config.Endpoint == before.config.Endpoint && f.jwks == before.jwks:
-		f.verifier = before.verifier // keeps the keys that the old verifier has fetched
+	case err == nil && before != nil && m.config.Endpoint == before.config.Endpoint && m.jwks == before.jwks:
+		m.verifier = before.verifier // keeps the keys that the old verifier has fetched
 	case err != nil && before == nil:
 		return nil, err
 	case err != nil: // for a minute, no login requests the metadata again
 		before.at = p.now().Add(time.Minute - metadataLife)
 		return before, nil
 	}
-	p.known = f
-	return f, nil
+	p.known = m
+	return m, nil
 }
 
 // signatureAlgorithms are the accepted signature algorithms. They are asymmetric, so "none" and

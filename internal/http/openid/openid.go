@@ -84,27 +84,27 @@ type Identity struct {
 // Begin starts an attempt and returns the URL to which the caller must send the browser. Each error
 // is an *Error.
 func (p *Provider) Begin(ctx context.Context) (authURL string, attempt LoginAttempt, err error) {
-	f, err := p.discover(ctx)
+	m, err := p.discover(ctx)
 	if err != nil {
 		return "", LoginAttempt{}, err
 	}
 	a := LoginAttempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
-	return f.config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
+	return m.config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
 // Finish checks the answer that the browser brought back from the provider, exchanges the answer's
 // code for an ID token, and verifies the token. If the login fails, Finish returns an *Error.
 func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values) (Identity, error) {
-	f, err := p.discover(ctx)
+	m, err := p.discover(ctx)
 	if err != nil {
 		return Identity{}, err
 	}
-	code, err := f.checkedCode(p.settings.Issuer, a, answer)
+	code, err := m.checkedCode(p.settings.Issuer, a, answer)
 	if err != nil {
 		return Identity{}, err
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
-	token, err := f.config.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
+	token, err := m.config.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
 		return Identity{}, exchangeError(err)
 	}
@@ -112,14 +112,14 @@ func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values
 	if raw == "" {
 		return Identity{}, untrustedError("no_id_token")
 	}
-	id, err := f.verifier.Verify(ctx, raw)
+	id, err := m.verifier.Verify(ctx, raw)
 	if err != nil {
 		return Identity{}, verifyError(err)
 	}
 	if err := p.checkIDToken(id, a, token.AccessToken); err != nil {
 		return Identity{}, err
 	}
-	claims, err := p.claims(ctx, f.provider, id, token)
+	claims, err := p.claims(ctx, m.provider, id, token)
 	if err != nil {
 		return Identity{}, err
 	}

@@ -107,9 +107,9 @@ type tab struct {
 
 const glance = 25 * time.Millisecond
 
-// watching is a script that runs in each page before all others. It records the texts of the status
-// line and the delay of each timer, and lets a test stop and move both clocks.
-const watching = `(() => {
+// watchScript is a script that runs in each page before all others. It records the texts of the
+// status line and the delay of each timer, and lets a test stop and move both clocks.
+const watchScript = `(() => {
   window.said = []; window.naps = [];
   let wall = 0, steady = 0, halted, stopped;
   const date = Date.now.bind(Date), mono = performance.now.bind(performance);
@@ -142,7 +142,7 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look browser
 	b := &tab{T: t, ctx: ctx, world: w, root: `document.querySelector('send-code').shadowRoot`}
 	b.listen()
 	b.do(look.Apply())
-	b.first(watching)
+	b.first(watchScript)
 	if w.ID != "" { // this browser has the verification of the world's person
 		b.first(fmt.Sprintf("try { sessionStorage.begun ??= (localStorage.setItem('sendcode %s default ', '%s'), 'yes') } catch {}",
 			api.PageKey("shop"), w.ID))
@@ -191,8 +191,8 @@ func (t *tab) listen() {
 	})
 }
 
-// told reports whether the browser's console has a message with this text.
-func (t *tab) told(text string) bool {
+// consoleHas reports whether the browser's console has a message with this text.
+func (t *tab) consoleHas(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.Contains(strings.Join(t.console, "\n"), text)
@@ -333,14 +333,14 @@ func (t *tab) says(text string) {
 	t.until(fmt.Sprintf("said.at(-1)?.startsWith(%q)", text))
 }
 
-// looks is a script that makes the page act as when a person returns to it.
-const looks = `document.dispatchEvent(new Event('visibilitychange'))`
+// returnScript is a script that makes the page act as when a person returns to it.
+const returnScript = `document.dispatchEvent(new Event('visibilitychange'))`
 
 // jump moves both clocks of the browser, the wall clock and the steady clock, and makes the page
 // read them.
 func (t *tab) jump(wall, steady time.Duration) {
 	t.Helper()
-	t.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), looks)
+	t.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), returnScript)
 }
 
 // pass moves the server's clock and the browser's wall clock forward, as if the machine had slept.
@@ -373,5 +373,5 @@ func (t *tab) counts(from time.Time) {
 func (t *tab) nothingKept() {
 	t.Helper()
 	kept := eval[string](t, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
-	silent(t, strings.ReplaceAll(kept, pagetest.PublicKey, ""), "ana", "example", "23456789", "3456789", pagetest.Code)
+	containsNone(t, strings.ReplaceAll(kept, pagetest.PublicKey, ""), "ana", "example", "23456789", "3456789", pagetest.Code)
 }

@@ -107,7 +107,7 @@ func inAShop(t *testing.T, browser context.Context) (*tab, *pagetest.World) {
 	b := open(t, browser, w, browsertest.Look{})
 	b.tolerate = "rusted" // Vue asks for a Trusted Types policy that the site does not allow, and works without it
 	b.root = `document.querySelector('send-code').shadowRoot`
-	b.first(listening)
+	b.first(eventScript)
 	return b, w
 }
 

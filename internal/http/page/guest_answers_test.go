@@ -12,10 +12,10 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// others are scripts that answer in place of the service, like a service worker, a firewall, a
-// proxy, a captive portal, or another service under the same name. In them, real is the browser's
-// fetch.
-var others = map[string]string{
+// foreignAnswers are scripts that answer in place of the service, like a service worker, a
+// firewall, a proxy, a captive portal, or another service under the same name. In them, real is the
+// browser's fetch.
+var foreignAnswers = map[string]string{
 	"an offline page":                   `new Response('<!doctype html><h1>You are offline</h1>', { status: 200, headers: { 'Content-Type': 'text/html' } })`,
 	"nothing":                           `new Response(null, { status: 204 })`,
 	"JSON that ends too early":          `new Response('{"id":"verification-1","status":"expired","send":{"id"', { status: 200, headers: { 'Content-Type': 'application/json' } })`,
@@ -32,20 +32,20 @@ var others = map[string]string{
 	"an answer without an end":          `new Response(new ReadableStream({ start(c) { c.enqueue(new TextEncoder().encode('{"id":')); c.error(new TypeError('network error')); } }), { status: 200 })`,
 }
 
-// hurry is a script that shortens the pause of one second before a request is repeated.
-const hurry = `{ const set = setTimeout; window.setTimeout = (run, ms, ...all) => set(run, ms === 1000 ? 20 : ms, ...all); }`
+// quickRetryScript is a script that shortens the pause of one second before a request is repeated.
+const quickRetryScript = `{ const set = setTimeout; window.setTimeout = (run, ms, ...all) => set(run, ms === 1000 ? 20 : ms, ...all); }`
 
-// othersAnswerEachRequest tests answers of others to the widget's requests: the shown card stays,
-// the person reads that the request failed, and the next try works. Here each answer occurs at one
-// stage. In `make nightly`, each answer occurs at every stage.
+// othersAnswerEachRequest tests answers of foreignAnswers to the widget's requests: the shown card
+// stays, the person reads that the request failed, and the next try works. Here each answer occurs
+// at one stage. In `make nightly`, each answer occurs at every stage.
 func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
-	names := slices.Sorted(maps.Keys(others))
+	names := slices.Sorted(maps.Keys(foreignAnswers))
 	for first := 0; first < len(names); first += stages {
-		var met [stages]string
-		for i := range met {
-			met[i] = names[(first+i)%len(names)]
+		var chosen [stages]string
+		for i := range chosen {
+			chosen[i] = names[(first+i)%len(names)]
 		}
-		t.Run(strings.Join(met[:], ", "), func(t *testing.T) { othersAnswer(t, tab, met) })
+		t.Run(strings.Join(chosen[:], ", "), func(t *testing.T) { othersAnswer(t, tab, chosen) })
 	}
 }
 
@@ -53,14 +53,14 @@ func othersAnswerEachRequest(t *testing.T, tab *browsertest.Tab) {
 // and a check, a resend, and a reload.
 const stages = 5
 
-// othersAnswer takes a widget through all stages. At each stage, one of the others answers.
-func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
+// othersAnswer takes a widget through all stages. At each stage, one of the foreignAnswers answers.
+func othersAnswer(t *testing.T, tab *browsertest.Tab, names [stages]string) {
 	w := accepting(t)
 	var answers []string
-	for _, name := range met {
-		answers = append(answers, "() => "+others[name])
+	for _, name := range names {
+		answers = append(answers, "() => "+foreignAnswers[name])
 	}
-	g := visits(t, tab, w, tag("required"), hurry+`window.others = [`+strings.Join(answers, ",\n")+`];
+	g := visits(t, tab, w, tag("required"), quickRetryScript+`window.others = [`+strings.Join(answers, ",\n")+`];
 		Object.assign(window, { other: Number(sessionStorage.getItem('stage') ?? 0), none: -1 });
 		window.instead = () => others[other]?.();`)
 	failed := func(kind string) {
@@ -78,7 +78,7 @@ func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
 	g.run(`other = none`)
 	g.run(`el.shadowRoot.querySelector('#send').click()`)
 	g.card("code", "a•••@example.com")
-	g.run(`asked.length = 0`, `other = 2`, looks)
+	g.run(`asked.length = 0`, `other = 2`, returnScript)
 	g.Until(`asked.length >= 1`)
 	g.enters("111111")
 	failed("code")
@@ -100,7 +100,7 @@ func othersAnswer(t *testing.T, tab *browsertest.Tab, met [stages]string) {
 	g.card("approved")
 	g.is(`!heard.some(([name, detail]) => name === 'expired' || detail.reason === 'misplaced')`)
 	is(t, [2]int{w.Codes.Sends(), w.Codes.Checks()}, [2]int{2, 2})
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // answersWithoutStatusOrHeaders tests tools of a page that keep an answer's body but lose its
@@ -119,7 +119,7 @@ func answersWithoutStatusOrHeaders(t *testing.T, tab *browsertest.Tab) {
 	g.Until(`heard.some(([name]) => name === 'refused')`)
 	g.enters(pagetest.Code)
 	g.card("approved")
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // aCacheAnswersLooks tests a cache that returns earlier answers of the service: the confirmation,
@@ -137,11 +137,11 @@ func aCacheAnswersLooks(t *testing.T, tab *browsertest.Tab) {
 	cached := func() {
 		g.Helper()
 		g.run(`cached = 0`)
-		g.Until(`(` + looks + `, cached > 1)`)
+		g.Until(`(` + returnScript + `, cached > 1)`)
 	}
 	g.asks(pagetest.Address)
 	g.card("code", "Send again in")
-	g.Until(`(` + looks + `, window.last)`)
+	g.Until(`(` + returnScript + `, window.last)`)
 	g.run(`kept = last`)
 	w.Advance(61 * time.Second)
 	g.run(`el.shadowRoot.querySelector('#again').removeAttribute('aria-disabled')`, `el.shadowRoot.querySelector('#again').click()`)
@@ -169,14 +169,14 @@ func aWrongConclusionIsCorrected(t *testing.T, tab *browsertest.Tab) {
 		};`)
 	g.card("misplaced")
 	g.is(`heard.filter(([name]) => name === 'failed').length === 1`)
-	g.run(looks)
+	g.run(returnScript)
 	g.rest()
 	g.is(`heard.filter(([name]) => name === 'failed').length === 1`) // the page gets one event
-	g.run(`other = false`, looks)
+	g.run(`other = false`, returnScript)
 	g.card("ask", "Get a code")
 	g.asks(pagetest.Address)
 	g.card("code")
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // aModuleNeverComes tests a module that neither loads nor fails: after a press, the widget shows an
@@ -194,7 +194,7 @@ func aModuleNeverComes(t *testing.T, tab *browsertest.Tab) {
 	letGo()
 	g.Until(`(el.shadowRoot.querySelector('#send:not(.busy)')?.click(), el.shadowRoot.querySelector('#card').dataset.kind === 'code')`)
 	is(t, w.Codes.Sends(), 1)
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // soonLate is a script that defines late(), which at once ends each wait of 15 s, the longest for
@@ -221,14 +221,14 @@ func aWorkerOfAnotherScript(t *testing.T, tab *browsertest.Tab) {
 			const { human_check, ...body } = JSON.parse(how.body);
 			if (human_check) { tokens.push(human_check); return real(url, { ...how, body: JSON.stringify(body) }); }
 			return new Response(JSON.stringify({ type: '/problems/human-check', status: 428, detail: 'A check.', request_id: 'r', human_check: { by: 'work', work: `+
-		challenge(900, pressedSalt)+` } }), { status: 428 });
+		challenge(900, workSalt)+` } }), { status: 428 });
 		};`)
 	g.asks(pagetest.Address)
 	g.Until(`window.worked`)
 	g.Until(`(late(), tokens.length === 1)`)
 	g.card("code", "a•••@example.com")
 	g.is(`ended && tokens[0].startsWith('work:') && JSON.parse(atob(tokens[0].slice(5))).number === 900`)
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // aScriptErrorEndsTheWait tests a mistake in a script: the widget does not stay in its waiting

@@ -54,7 +54,7 @@ func aProofEndsBeforeATick(t *testing.T, tab *browsertest.Tab) {
 	is(t, posted, true)
 	g.card("ask", "Your confirmation has ended.")
 	g.is(`!form.checkValidity() && el.shadowRoot.querySelector('#to').value === '` + pagetest.Address + `'`)
-	g.sound()
+	g.wantNoScriptErrors()
 
 	g = confirmed(t, tab, accepting(t), "") // here the element is not required
 	g.run(`el.required = false`)
@@ -67,12 +67,12 @@ func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
 	for _, hours := range []int{-5, 1, 24} {
 		g := confirmed(t, tab, accepting(t), fmt.Sprintf(`jump(%d, 0);`, int64(hours)*60*minuteMS))
 		g.rest()
-		g.run(looks)
+		g.run(returnScript)
 		g.rest()
 		g.card("approved", "Use it ")
 		g.is(`el.value === proof && form.checkValidity()`)
 		g.world.Advance(11 * time.Minute) // the code has expired, but not the proof
-		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 11*minuteMS), looks)
+		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 11*minuteMS), returnScript)
 		g.rest()
 		g.card("approved")
 		g.is(`el.value === proof`)
@@ -81,9 +81,9 @@ func aClockThatIsWrong(t *testing.T, tab *browsertest.Tab) {
 		g.card("approved", "Use it ")
 		g.is(`el.value === proof && form.checkValidity()`)
 		g.world.Advance(20 * time.Minute)
-		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 20*minuteMS), looks)
+		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, 20*minuteMS), returnScript)
 		g.card("ask", "Your confirmation has ended.")
-		g.sound()
+		g.wantNoScriptErrors()
 	}
 }
 
@@ -94,18 +94,18 @@ func aClockThatIsSet(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t), "")
 	g.run(fmt.Sprintf(`jump(%d, 0)`, 60*minuteMS))
 	is(t, browsertest.Value[bool](g.Page, `(`+submits+`, window.posted === proof)`), true)
-	g.run(looks)
+	g.run(returnScript)
 	g.rest()
 	g.card("approved", "Use it ")
 	g.is(`el.value === proof`)
-	g.run(`window.instead = () => new TypeError('Failed to fetch')`, fmt.Sprintf(`jump(%d, 0)`, 40*minuteMS), looks)
+	g.run(`window.instead = () => new TypeError('Failed to fetch')`, fmt.Sprintf(`jump(%d, 0)`, 40*minuteMS), returnScript)
 	g.rest()
 	g.card("approved")
 	g.world.Advance(40 * time.Minute)
-	g.run(`window.instead = () => undefined`, looks)
+	g.run(`window.instead = () => undefined`, returnScript)
 	g.card("ask", "Your confirmation has ended.")
 	g.says("Your confirmation has ended.")
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // aReloadWithAWrongClock tests that the confirmed card of our own page stays for as long as the
@@ -165,7 +165,7 @@ func durationsGrowWithoutATimeZone(t *testing.T, tab *browsertest.Tab) {
 	pass := func(d time.Duration) {
 		g.Helper()
 		w.Advance(d)
-		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, d.Milliseconds()), looks)
+		g.run(fmt.Sprintf(`jump(%[1]d, %[1]d)`, d.Milliseconds()), returnScript)
 	}
 	pass(270 * time.Second)
 	g.card("enough", "in the last 5 min", "in 46 min")
@@ -174,10 +174,10 @@ func durationsGrowWithoutATimeZone(t *testing.T, tab *browsertest.Tab) {
 	g.is(`!el.shadowRoot.querySelector('#card').innerText.includes('just now')`)
 }
 
-// ends has ways in which a page may use or show a proof that has expired. The script pass runs
-// before the proof expires, in a tab that is then frozen. The script after runs as soon as the tab
-// goes on, and must return true.
-var ends = map[string]struct{ pass, after string }{
+// endedProofUses has ways in which a page may use or show a proof that has expired. The script pass
+// runs before the proof expires, in a tab that is then frozen. The script after runs as soon as the
+// tab goes on, and must return true.
+var endedProofUses = map[string]struct{ pass, after string }{
 	"a script reads the form": {after: `new FormData(form).get('proof') === null`},
 	"a script posts the form": {after: `(form.addEventListener('formdata', (e) => {
 		 window.posted = e.formData.get('proof') ?? 'none'; }),
@@ -196,28 +196,29 @@ var ends = map[string]struct{ pass, after string }{
 // oftenAllowed lets one person request many codes.
 var oftenAllowed = quota.Rule{Name: "often", Scope: quota.Recipient, Limit: 100, Window: 24 * time.Hour}
 
-// eachUseOfAnEndedProofFails tests the ways in ends, one after the other in one page. In make
-// nightly, each way has its own page.
+// eachUseOfAnEndedProofFails tests the ways in endedProofUses, one after the other in one page. In
+// make nightly, each way has its own page.
 func eachUseOfAnEndedProofFails(t *testing.T, tab *browsertest.Tab) {
 	g := confirmed(t, tab, accepting(t, oftenAllowed), "")
-	for _, name := range slices.Sorted(maps.Keys(ends)) {
-		g.ends(name)
+	for _, name := range slices.Sorted(maps.Keys(endedProofUses)) {
+		g.usesEndedProof(name)
 	}
 }
 
-// ends tests the way with this name in the map ends. The element then says that the confirmation
-// has ended, its field has the confirmed address, and the next right code leads to another proof.
-func (g *guest) ends(name string) {
+// usesEndedProof tests the way with this name in the map endedProofUses. The element then says that
+// the confirmation has ended, its field has the confirmed address, and the next right code leads to
+// another proof.
+func (g *guest) usesEndedProof(name string) {
 	g.Helper()
 	g.Log(name)
-	c := ends[name]
+	c := endedProofUses[name]
 	g.run(`window.proof = el.value`, `window.posted = undefined`)
 	g.run(cmp.Or(c.pass, "0"), `heard.length = 0`)
 	g.world.Advance(31 * time.Minute)
 	if !browsertest.Value[bool](g.Page, fmt.Sprintf(`(jump(%[1]d, %[1]d), !!(%[2]s))`, 31*minuteMS, c.after)) {
 		g.Errorf("%s: %s does not hold", name, c.after)
 	}
-	g.run(looks)
+	g.run(returnScript)
 	g.card("ask", "Your confirmation has ended.")
 	g.is(`el.value === '' && !form.checkValidity() && heard.filter(([name]) => name === 'expired').length === 1`)
 	if name != "a framework's copy" { // a copy of the element never had the address
@@ -227,7 +228,7 @@ func (g *guest) ends(name string) {
 	g.enters(pagetest.Code)
 	g.card("approved")
 	g.is(`el.value && el.value !== proof && form.checkValidity()`)
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // aCodeEndsWhileATabSleeps tests a code that expires while its tab is frozen. If the right code is
@@ -249,7 +250,7 @@ func aCodeEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 	is(t, w.Codes.Sends(), 2)
 	g.enters(pagetest.Code)
 	g.card("approved")
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // anOfferEndsWhileATabSleeps tests a first card from a time when text messages could be sent. A
@@ -286,7 +287,7 @@ func anOfferEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 			g.asks(pagetest.Address)
 			g.card("code", "a•••@example.com")
 			g.is(`!heard.some(([name, detail]) => detail?.reason === 'misplaced')`)
-			g.sound()
+			g.wantNoScriptErrors()
 		})
 	}
 	t.Run("beside a code by mail", func(t *testing.T) {
@@ -297,7 +298,7 @@ func anOfferEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 		g.asks(pagetest.Address)
 		g.card("code")
 		w.Advance(61 * time.Second)
-		g.run(looks)
+		g.run(returnScript)
 		g.Shows("#instead")
 		g.run(g.Element("#instead") + `.click()`)
 		g.Shows("#country")
@@ -308,7 +309,7 @@ func anOfferEndsWhileATabSleeps(t *testing.T, tab *browsertest.Tab) {
 		g.enters(pagetest.Code)
 		g.card("approved")
 		g.is(`!heard.some(([name, detail]) => detail?.reason === 'misplaced')`)
-		g.sound()
+		g.wantNoScriptErrors()
 	})
 }
 
@@ -339,7 +340,7 @@ func aNumberBeforeTheCountries(t *testing.T, tab *browsertest.Tab) {
 			g.run(`el.shadowRoot.querySelector('#send').click()`)
 			g.card("code", "+49 151•••789")
 			is(t, w.Codes.Sends(), 1)
-			g.sound()
+			g.wantNoScriptErrors()
 		})
 	}
 }
@@ -365,5 +366,5 @@ func aChoiceShowsItsField(t *testing.T, tab *browsertest.Tab) {
 	g.Fill("#phone", "12\r")
 	g.Shows("#phone-error")
 	chooses()
-	g.sound()
+	g.wantNoScriptErrors()
 }

@@ -65,7 +65,7 @@ func answersMoveNoFocus(t *testing.T, tab *browsertest.Tab) {
 			later("code", "That code is wrong")
 			g.enters(pagetest.Code)
 			later("approved", "Email confirmed")
-			g.sound()
+			g.wantNoScriptErrors()
 		})
 	}
 }
@@ -86,7 +86,7 @@ func aLateAutofocusFollowsTheBrowser(t *testing.T, tab *browsertest.Tab) {
 		g.keys("horse")
 		moved := browsertest.Value[bool](g.Page, `document.activeElement !== document.querySelector('#pw')`)
 		g.is(`document.activeElement === late || document.querySelector('#pw').value === 'correcthorse'`)
-		g.sound()
+		g.wantNoScriptErrors()
 		return moved
 	}
 	moved := moves(`document.createElement('input')`)
@@ -180,7 +180,7 @@ func aRedrawnWidgetKeepsTheFocus(t *testing.T, tab *browsertest.Tab) {
 	g.Until(`el.shadowRoot.querySelector('#code').value === '7829'`)
 	g.run(`el.reset()`)
 	g.Until(`el.shadowRoot.activeElement?.id === 'to'`)
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // aNewCardWaitsForAnInputMethod tests a card that the widget would show by itself while an input

@@ -15,15 +15,16 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// denied is a script that makes the browser report that it is always offline, as some VPNs do.
-const denied = `Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });`
+// offlineScript is a script that makes the browser report that it is always offline, as some VPNs
+// do.
+const offlineScript = `Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false });`
 
-// aBrowserAlwaysReportsOffline tests a browser with the script denied, after lost answers. The
-// widget continues as soon as the service answers, because the browser will never report that it is
-// online.
+// aBrowserAlwaysReportsOffline tests a browser with the script offlineScript, after lost answers.
+// The widget continues as soon as the service answers, because the browser will never report that
+// it is online.
 func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
-	g := visits(t, tab, w, tag(""), denied+`window.left = 0; window.instead = (method) => method === 'POST' && left-- > 0 ? new TypeError('Failed to fetch') : undefined;`)
+	g := visits(t, tab, w, tag(""), offlineScript+`window.left = 0; window.instead = (method) => method === 'POST' && left-- > 0 ? new TypeError('Failed to fetch') : undefined;`)
 	g.asks(pagetest.Address)
 	g.card("code")
 	g.Until(`el.shadowRoot.querySelector('#offline').hidden`)
@@ -36,14 +37,14 @@ func aBrowserAlwaysReportsOffline(t *testing.T, tab *browsertest.Tab) {
 	g.enters(pagetest.Code)
 	g.card("approved")
 	is(t, w.Codes.Checks(), 3)
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
-// aBrowserReportsOfflineAtTheFirstCard tests a browser with the script denied before there is a
-// verification. The widget sends the request as soon as the service answers.
+// aBrowserReportsOfflineAtTheFirstCard tests a browser with the script offlineScript before there
+// is a verification. The widget sends the request as soon as the service answers.
 func aBrowserReportsOfflineAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	w := accepting(t)
-	g := visits(t, tab, w, tag(""), denied+`window.away = true; window.instead = () => away ? new TypeError('Failed to fetch') : undefined;`)
+	g := visits(t, tab, w, tag(""), offlineScript+`window.away = true; window.instead = () => away ? new TypeError('Failed to fetch') : undefined;`)
 	g.asks(pagetest.Address)
 	g.Shows("#offline", "You're offline.")
 	g.Until(`!el.shadowRoot.querySelector('.busy')`)
@@ -51,7 +52,7 @@ func aBrowserReportsOfflineAtTheFirstCard(t *testing.T, tab *browsertest.Tab) {
 	g.card("code", "a•••@example.com")
 	is(t, w.Codes.Sends(), 1)
 	g.Until(`el.shadowRoot.querySelector('#offline').hidden`)
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // backAfterTheConfirmation tests that Back leads to the confirmed card, with its proof, even on a
@@ -94,11 +95,11 @@ func aDuplicatedTab(t *testing.T, tab *browsertest.Tab) {
 	g.asks(pagetest.Address)
 	g.card("code")
 	entersElsewhere(t, w)
-	g.run(looks)
+	g.run(returnScript)
 	g.card("approved", "Email confirmed", "If you used it in another tab, continue there.", "Send a new code")
 	g.says("Email confirmed. If you used it in another tab, continue there.")
 	g.is(`el.value === '' && !el.shadowRoot.querySelector('#card').innerText.includes('already used')`)
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // entersElsewhere enters the right code of the newest verification in another browser.
@@ -170,9 +171,9 @@ var hints = map[string]struct {
 		Object.defineProperty(Navigator.prototype, 'languages', { get: () => ['', 'x-klingon', 'zz_ZZ'] });
 		addEventListener('DOMContentLoaded', () => document.documentElement.removeAttribute('lang'));`},
 	"a zone that is none":    {script: `Intl.DateTimeFormat.prototype.resolvedOptions = () => ({ timeZone: 'Mars/Phobos', hourCycle: 'h99' });`},
-	"answers without a date": {script: said + `/date/i.test(name) ? null : real.call(this, name); }; }`},
-	"dates of another clock": {script: said + `/date/i.test(name) ? 'Thu, 01 Jan 2099 00:00:00 GMT' : real.call(this, name); }; }`},
-	"a wait of a proxy":      {script: said + `/retry-after/i.test(name) ? '86400' : real.call(this, name); }; }`},
+	"answers without a date": {script: changeHeader + `/date/i.test(name) ? null : real.call(this, name); }; }`},
+	"dates of another clock": {script: changeHeader + `/date/i.test(name) ? 'Thu, 01 Jan 2099 00:00:00 GMT' : real.call(this, name); }; }`},
+	"a wait of a proxy":      {script: changeHeader + `/retry-after/i.test(name) ? '86400' : real.call(this, name); }; }`},
 	"a filler without events": {
 		asked: `el.shadowRoot.querySelector('#to').value = '` + pagetest.Address + `'`, pressed: true,
 	},
@@ -202,8 +203,8 @@ const (
 	// the tokens of a known browser.
 	intent = `sessionStorage['sendcode ` + pagetest.PublicKey + `   intent']`
 	tokens = `localStorage['sendcode SERVICE/ ` + pagetest.PublicKey + `']`
-	// said begins a script that changes the values of an answer's headers.
-	said = `{ const real = Headers.prototype.get; Headers.prototype.get = function (name) { return `
+	// changeHeader begins a script that changes the values of an answer's headers.
+	changeHeader = `{ const real = Headers.prototype.get; Headers.prototype.get = function (name) { return `
 	// copies is a script whose function replaces the element by a copy with an offer. The element
 	// of our own page has an offer.
 	copies = `;window.copies = (offer) => {
@@ -215,9 +216,9 @@ const (
 	};`
 )
 
-// together has groups of hints that one browser gets together. No hint hides another one of its
+// hintGroups has groups of hints that one browser gets hintGroups. No hint hides another one of its
 // group. In `make nightly`, each hint is also tested alone.
-var together = [][]string{
+var hintGroups = [][]string{
 	{
 		"the page is never visible", "storage of another program", "more known tokens than any", "answers without a date",
 		"a filler's event without its kind", "a key that is held",
@@ -234,10 +235,10 @@ var together = [][]string{
 	{"an offer of nothing", "a zone that is none", "a wait of a proxy"},
 }
 
-// wrongHintsChangeNothing tests the groups of together. No hint may be missing in them.
+// wrongHintsChangeNothing tests the groups of hintGroups. No hint may be missing in them.
 func wrongHintsChangeNothing(t *testing.T, tab *browsertest.Tab) {
 	all := 0
-	for _, names := range together {
+	for _, names := range hintGroups {
 		all += len(names)
 		t.Run(strings.Join(names, ", "), func(t *testing.T) { besideHints(t, tab, names...) })
 	}
@@ -281,7 +282,7 @@ func besideHints(t *testing.T, tab *browsertest.Tab, names ...string) {
 	g.rest()
 	g.card("approved")
 	g.run(`sessionStorage.clear()`, `localStorage.clear()`)
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // noCodes are answers to the request for the code of a text message that contain no code of this
@@ -324,7 +325,7 @@ func messagesWithoutCodes(t *testing.T, tab *browsertest.Tab, names ...string) {
 		w.Advance(61 * time.Second)
 		g.run(`el.reset()`)
 	}
-	g.sound()
+	g.wantNoScriptErrors()
 }
 
 // aPageOfXHTML tests a page that is parsed as XML: names of elements and attributes keep their
@@ -351,5 +352,5 @@ func aPageOfXHTML(t *testing.T, tab *browsertest.Tab) {
 	g.enters(pagetest.Code)
 	g.card("approved")
 	g.is(`new FormData(document.forms[0]).get('proof') === el.value && document.forms[0].checkValidity()`)
-	g.sound()
+	g.wantNoScriptErrors()
 }

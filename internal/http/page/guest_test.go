@@ -35,7 +35,7 @@ var guests = []func(*testing.T, *browsertest.Tab){
 // tools are scripts that each page of a guest runs first. holding returns whether the answer to a
 // request is held back, until held.shift()() lets it go. instead returns what arrives in place of
 // the service's answer; undefined: the service answers. asked has each request to the API.
-const tools = listening + `;
+const tools = eventScript + `;
 (() => {
   const real = fetch;
   Object.assign(window, { real, held: [], asked: [], said: [], faults: [], holding: () => false, instead: () => undefined });
@@ -132,9 +132,9 @@ func (g *guest) says(text string) {
 	g.Until(fmt.Sprintf("said.at(-1)?.startsWith(%q)", text))
 }
 
-// sound fails the test if a script of the page has thrown, or if a promise was rejected without a
-// handler.
-func (g *guest) sound() {
+// wantNoScriptErrors fails the test if a script of the page has thrown, or if a promise was
+// rejected without a handler.
+func (g *guest) wantNoScriptErrors() {
 	g.Helper()
 	servertest.Same(g, "failures of scripts", browsertest.Value[string](g.Page, "faults.join()"), "")
 }

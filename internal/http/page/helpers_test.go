@@ -43,8 +43,8 @@ func is[T comparable](t testing.TB, got, want T) {
 	}
 }
 
-// silent fails the test if a text has any of the words.
-func silent(t testing.TB, text string, words ...string) {
+// containsNone fails the test if a text has any of the words.
+func containsNone(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, w := range words {
 		if strings.Contains(text, w) {

@@ -54,7 +54,7 @@ func aReloadKeepsTheConfirmedCard(t *testing.T, browser context.Context) {
 	b.asked(pagetest.Address)
 	b.card("code")
 	other := b.beside()
-	other.first(watching)
+	other.first(watchScript)
 	other.visit("")
 	other.card("code")
 	b.getsIn()

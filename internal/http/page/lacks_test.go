@@ -12,10 +12,11 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// lacks are features of browsers that the scripts of page and widget use. In an old browser or a
-// private window, or because of a policy or an extension, a feature may be absent (a), throw an
-// error (t), never answer (n), or have an odd value (o). web/static/browser.js handles these cases.
-var lacks = []struct{ feature, how string }{
+// unreliableFeatures are features of browsers that the scripts of page and widget use. In an old
+// browser or a private window, or because of a policy or an extension, a feature may be absent (a),
+// throw an error (t), never answer (n), or have an odd value (o). web/static/browser.js handles
+// these cases.
+var unreliableFeatures = []struct{ feature, how string }{
 	{"BroadcastChannel", "at"},
 	{"BroadcastChannel.prototype.postMessage", "t"},
 	{"sessionStorage", "at"},
@@ -51,9 +52,9 @@ var lacks = []struct{ feature, how string }{
 	{"CustomStateSet.prototype.add", "at"},
 }
 
-// without returns a script that makes features fail in the way how, as lacks describes. If features
-// throw, accessors of objects throw at once, and functions and constructors throw when they are
-// called.
+// without returns a script that makes features fail in the way how, as unreliableFeatures
+// describes. If features throw, accessors of objects throw at once, and functions and constructors
+// throw when they are called.
 func without(features []string, how rune) string {
 	return fmt.Sprintf(`(() => {
 	window.OTPCredential = class {};
@@ -74,7 +75,7 @@ func without(features []string, how rune) string {
 func browsersThatLack(t *testing.T, browser context.Context) {
 	for _, how := range "atno" {
 		var features []string
-		for _, l := range lacks {
+		for _, l := range unreliableFeatures {
 			if strings.ContainsRune(l.how, how) {
 				features = append(features, l.feature)
 			}

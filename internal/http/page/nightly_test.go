@@ -39,7 +39,7 @@ func TestAllInABrowser(t *testing.T) {
 			test(t, browser, engine)
 		})
 	}
-	for _, l := range lacks {
+	for _, l := range unreliableFeatures {
 		for _, how := range l.how {
 			t.Run(fmt.Sprintf("a browser without %s (%c)", l.feature, how), func(t *testing.T) {
 				t.Parallel()
@@ -109,8 +109,8 @@ func eachHintIsNoFact(t *testing.T, tab *browsertest.Tab) {
 }
 
 func eachEndInAPageOfItsOwn(t *testing.T, tab *browsertest.Tab) {
-	for name := range ends {
-		t.Run(name, func(t *testing.T) { confirmed(t, tab, accepting(t), "").ends(name) })
+	for name := range endedProofUses {
+		t.Run(name, func(t *testing.T) { confirmed(t, tab, accepting(t), "").usesEndedProof(name) })
 	}
 }
 
@@ -120,9 +120,9 @@ func eachMessageWithoutACode(t *testing.T, tab *browsertest.Tab) {
 	}
 }
 
-// eachOfOthersAnswersEachRequest tests each of the others at every stage of a widget's way.
+// eachOfOthersAnswersEachRequest tests each of the foreignAnswers at every stage of a widget's way.
 func eachOfOthersAnswersEachRequest(t *testing.T, tab *browsertest.Tab) {
-	for name := range others {
+	for name := range foreignAnswers {
 		t.Run(name, func(t *testing.T) { othersAnswer(t, tab, [stages]string{name, name, name, name, name}) })
 	}
 }

@@ -93,9 +93,9 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, lines: &logs.Throttle{}}
-	u.Configure(c.AppPage)
-	return u
+	p := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, lines: &logs.Throttle{}}
+	p.Configure(c.AppPage)
+	return p
 }
 
 // Configure replaces the apps that have a page. The first app is for visits that name no app. A

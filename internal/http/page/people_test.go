@@ -53,7 +53,7 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 			quota.Rule{Name: "some", Scope: quota.Recipient, Limit: 3, Window: 70 * time.Second})
 		w.Allow(widgetOrigin)
 		if i%2 == 0 {
-			w.Codes.Live(time.Minute)
+			w.Codes.SetLife(time.Minute)
 		}
 		worlds[i] = &timetable{world: w}
 	}
@@ -163,8 +163,8 @@ func (t *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, values := range answer.Header() {
 		w.Header()[name] = values
 	}
-	told, _ := json.Marshal(t.truth(r.Header.Get("X-Address")))
-	w.Header().Set("X-Truth", string(told))
+	encoded, _ := json.Marshal(t.truth(r.Header.Get("X-Address")))
+	w.Header().Set("X-Truth", string(encoded))
 	w.WriteHeader(answer.Code)
 	_, _ = answer.Body.WriteTo(w)
 }
@@ -174,13 +174,13 @@ func (t *timetable) truth(address string) truth {
 	codes.SetDown(false)
 	defer codes.SetDown(t.down)
 	wait, _ := codes.Wait(address)
-	told := truth{Wait: float64(wait.Microseconds()+1) / 1000, Sends: codes.Sends() - t.sends}
+	state := truth{Wait: float64(wait.Microseconds()+1) / 1000, Sends: codes.Sends() - t.sends}
 	for n := t.known; n < codes.Verifications(); n++ {
 		v := codes.Verification(n)
-		told.All = append(told.All, verificationTruth{
+		state.All = append(state.All, verificationTruth{
 			v.ID, v.State, v.Send.Status, v.Send.Number, v.AttemptsRemaining,
 			float64(v.ExpiresAt.Sub(v.Now).Microseconds()) / 1000,
 		})
 	}
-	return told
+	return state
 }

@@ -87,7 +87,7 @@ func aCodeFromATextMessage(t *testing.T, browser context.Context) {
 	b.click("#send")
 	b.card("code", "+49")
 	b.until(`waits.length === 1 && waits[0].transport === 'sms'`)
-	b.run(b.q("#card")+`.dataset.rev = 'another'`, looks)
+	b.run(b.q("#card")+`.dataset.rev = 'another'`, returnScript)
 	b.until(b.q("#card") + `.dataset.rev !== 'another'`)
 	is(t, eval[int](b, `waits.length`), 1) // still the first wait
 	b.run(`waits[0].came('111111')`)

@@ -38,19 +38,19 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	ofNone := strings.Fields(`encoding invalid_character unknown_channel no_country_code invalid_number too_short number_not_allowed`)
 	numbers := slices.DeleteFunc(recipient.Reasons(), func(reason string) bool { return slices.Contains(ofMails, reason) })
 	for lang, spoken := range wordsByLanguage() {
-		// said has the channel's reasons, and none has those that need no text
-		for channel, of := range map[recipient.Channel]struct{ said, none []string }{
+		// reasons has the channel's reasons, and wordless has those that need no text
+		for channel, of := range map[recipient.Channel]struct{ reasons, wordless []string }{
 			// the last one comes from package verification
 			recipient.Email: {append(recipient.Reasons(), "disposable"), ofNone},
 			recipient.SMS:   {append(numbers, "country_not_served", "voip"), nil},
 		} {
-			for _, reason := range of.said {
-				if spoken[channel]["BadAddress."+reason] == "" && !slices.Contains(of.none, reason) {
+			for _, reason := range of.reasons {
+				if spoken[channel]["BadAddress."+reason] == "" && !slices.Contains(of.wordless, reason) {
 					t.Errorf("%s, %s: no words for %q", lang, channel, reason)
 				}
 			}
 			for key := range spoken[channel] {
-				if reason, ok := strings.CutPrefix(key, "BadAddress."); ok && !slices.Contains(of.said, reason) {
+				if reason, ok := strings.CutPrefix(key, "BadAddress."); ok && !slices.Contains(of.reasons, reason) {
 					t.Errorf("%s, %s: words for %q, which is no reason", lang, channel, reason)
 				}
 			}

@@ -13,8 +13,9 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// holding is a script that holds back the answers to posts until a test takes them from held.
-const holding = `window.held = []; window.real = fetch; window.fetch = async (...all) => {
+// holdPostsScript is a script that holds back the answers to posts until a test takes them from
+// held.
+const holdPostsScript = `window.held = []; window.real = fetch; window.fetch = async (...all) => {
 	const answer = await real(...all);
 	if (all[1]?.method === 'POST') await new Promise((go) => held.push(go));
 	return answer;
@@ -36,7 +37,7 @@ func aLateAnswerMovesNoFocus(t *testing.T, browser context.Context) {
 		b.run(`window.el = document.querySelector('send-code')`, `window.pw = document.querySelector('#pw')`, put)
 		b.root = `el.shadowRoot`
 		b.card("ask")
-		b.run(holding)
+		b.run(holdPostsScript)
 		text := ""
 		later := func(answered func()) { // answered waits for the card of the answer
 			b.Helper()
@@ -78,7 +79,7 @@ func aLateAnswerInAFrame(t *testing.T, browser context.Context) {
 	b.card("ask")
 	b.rest(longer)
 	b.keys("correct")
-	b.run(`frames.inner.eval(` + "`" + holding + "`" + `)`)
+	b.run(`frames.inner.eval(` + "`" + holdPostsScript + "`" + `)`)
 	b.root = `frames.inner.document.querySelector('send-code').shadowRoot`
 	b.fills("to", pagetest.Address+kb.Enter)
 	b.until(`frames.inner.held.length === 1`)
@@ -117,7 +118,7 @@ func aMessagesCodeMovesNoFocus(t *testing.T, browser context.Context) {
 func aLateAnswerBringsTheFocus(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, accepting(t), browsertest.Look{}, tag("")+`<input id="pw">`)
 	b.card("ask")
-	b.run(holding)
+	b.run(holdPostsScript)
 	b.fills("to", pagetest.Address+kb.Enter)
 	b.until(`held.length === 1`)
 	b.run(b.root+`.activeElement.blur()`, `held.shift()()`)

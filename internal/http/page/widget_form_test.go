@@ -93,7 +93,7 @@ func aWidgetGivesNoProofToAnAddress(t *testing.T, browser context.Context) {
 	b.asked(pagetest.Address)
 	b.getsIn()
 	const warning = `this form gets no proof`
-	b.await("a warning", func() bool { return b.told(warning) })
+	b.await("a warning", func() bool { return b.consoleHas(warning) })
 	for _, c := range []struct {
 		act   string
 		given bool
@@ -362,17 +362,17 @@ func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	b.card("code", "On its way", "Sending a code to a•••@example.com")
 	w.Codes.Settle(store.Failed)
 	b.card("failed", "Could not be delivered", "did not reach a•••@example.com", "didn't count. You can try again now")
-	b.hears("failed", `"reason":"undelivered"`)
+	b.awaitEvent("failed", `"reason":"undelivered"`)
 	b.click("[data-act=change]")
 	b.card("ask", "Back to the code")
 	b.asked("ben@example.com")
 	b.card("code", "b•••@example.com")
-	b.hears("changed", `"to":"b•••@example.com"`, `"channel":"email"`)
+	b.awaitEvent("changed", `"to":"b•••@example.com"`, `"channel":"email"`)
 	b.keys("111111")
-	b.hears("wrong", `"id":`, `"attempts_remaining":4`)
+	b.awaitEvent("wrong", `"id":`, `"attempts_remaining":4`)
 	b.pass(11 * time.Minute)
 	b.card("ended", "This code has expired", "You can have a new one sent to b•••@example.com")
-	b.hears("expired", `"status":"expired"`)
+	b.awaitEvent("expired", `"status":"expired"`)
 	is(t, eval[int](b, `heard.filter(([name]) => name === 'expired').length`), 1) // the page gets one event
 	b.ready()
 	b.click("#again") // the address is still there
@@ -470,7 +470,7 @@ func aWidgetHasTheBrandOfItsApp(t *testing.T, browser context.Context) {
 		`send-code { --accent: rebeccapurple }`: {"rgb(102, 51, 153)", "rgb(102, 51, 153)"},
 	} {
 		w := accepting(t)
-		w.Codes.Paint("#0b7a5c")
+		w.Codes.SetAccent("#0b7a5c")
 		b, s := embeddedBeside(t, browser, w, browsertest.Look{}, tag(`purpose="confirm"`), css)
 		b.do(chromedp.Navigate(s.URL))
 		b.card("ask", "Get a code to confirm your address")
@@ -518,7 +518,7 @@ func aWidgetSpeaksALanguage(t *testing.T, browser context.Context) {
 			is(t, eval[string](b, `(({ lang, dir }) => lang + ' ' + dir)(`+b.q(part)+`.closest('[lang]') ?? {})`), spoken)
 		}
 		if locale == "xx" {
-			b.await("a word to the developer", func() bool { return b.told("no texts in xx") })
+			b.await("a word to the developer", func() bool { return b.consoleHas("no texts in xx") })
 		}
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// pressed simulates a service that requires a human check. answers are the next answers to a send;
-// after them a send is accepted. sends has the key and the token of each send. The widget's waits
-// of 8 s for a vendor end only when the test calls late.
-const pressed = `(() => {
+// humanCheckScript simulates a service that requires a human check. answers are the next answers to
+// a send; after them a send is accepted. sends has the key and the token of each send. The widget's
+// waits of 8 s for a vendor end only when the test calls late.
+const humanCheckScript = `(() => {
 	const real = fetch;
 	Object.assign(window, { sends: [], answers: [], bars: [], workers: 0, told: [] });
 	window.fetch = async (url, init = {}) => {
@@ -65,9 +65,9 @@ func asksFor(status int, by, challenge, rule string) string {
 		challenge, rule)
 }
 
-// pressedSite opens a site with the widget and this policy, and requests a code. The service gives
-// these answers first. vendor is a script that simulates a vendor of human checks.
-func pressedSite(t *testing.T, browser context.Context, policy, vendor string, answers ...string) *tab {
+// openHumanCheckSite opens a site with the widget and this policy, and requests a code. The service
+// gives these answers first. vendor is a script that simulates a vendor of human checks.
+func openHumanCheckSite(t *testing.T, browser context.Context, policy, vendor string, answers ...string) *tab {
 	t.Helper()
 	w := accepting(t)
 	base := strings.TrimSuffix(w.URL, "/")
@@ -82,8 +82,8 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 	b := open(t, browser, w, browsertest.Look{Width: 320, Height: 640})
 	b.tolerate = "e" // any message: each browser words a blocked request in its own way
 	b.root = `document.querySelector('send-code').shadowRoot`
-	b.first(listening)
-	b.first(pressed)
+	b.first(eventScript)
+	b.first(humanCheckScript)
 	b.first(vendor)
 	b.do(chromedp.Navigate(site.URL))
 	b.run(`window.answers = [` + strings.Join(answers, ",") + `]`)
@@ -92,8 +92,8 @@ func pressedSite(t *testing.T, browser context.Context, policy, vendor string, a
 }
 
 const (
-	openPolicy = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
-	tightly    = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+	openPolicy   = "default-src 'none'; script-src 'self' BASE https://challenges.cloudflare.com; connect-src BASE; img-src data:; style-src 'self'; worker-src blob: BASE"
+	strictPolicy = "default-src 'none'; script-src 'self' BASE; connect-src BASE; img-src data:; style-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 	// vendorComes answers each request for a vendor's script at once. The first window.failing
 	// requests fail. The next window.another requests get a script without the vendor's object.
 	vendorComes = `document.addEventListener('DOMContentLoaded', () => {
@@ -135,7 +135,7 @@ func (t *tab) works(number int) {
 	t.card("code")
 	is(t.T, eval[string](t, `atob(sends.at(-1)[1].slice(5))`),
 		strings.NewReplacer(`"maxNumber":`+fmt.Sprint(number+5000), `"number":`+fmt.Sprint(number)).
-			Replace(challenge(number, pressedSalt)))
+			Replace(challenge(number, workSalt)))
 	is(t.T, eval[string](t, `[...bars].at(-1).getAttribute('aria-label')`), "Progress of the calculation")
 	is(t.T, eval[int](t, t.root+`.querySelectorAll('progress, [name=human]').length + document.querySelectorAll('[slot=human]').length`), 0)
 }
@@ -167,14 +167,14 @@ func strangersAreAsked(t *testing.T, browser context.Context) {
 	}
 }
 
-const pressedSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"
+const workSalt = "0123456789abcdef?expires=1796000000&for=0123456789abcdef0123456789abcdef&key=k1&"
 
 // aWidgetSolvesAWorkChallenge tests the challenge when there are many strangers. It is solved in a
 // worker or, if the site's policy allows none, in the page. The second request has the same key.
 func aWidgetSolvesAWorkChallenge(t *testing.T, browser context.Context) {
 	const ourPolicy = "; require-trusted-types-for 'script'; trusted-types sendcode-worker"
-	for policy, workers := range map[string]bool{openPolicy: true, openPolicy + ourPolicy: true, tightly: false} {
-		b := pressedSite(t, browser, policy, "", asksFor(428, "work", challenge(9000, pressedSalt), aRule))
+	for policy, workers := range map[string]bool{openPolicy: true, openPolicy + ourPolicy: true, strictPolicy: false} {
+		b := openHumanCheckSite(t, browser, policy, "", asksFor(428, "work", challenge(9000, workSalt), aRule))
 		b.works(9000)
 		contains(t, b.tokens(2), " work:")
 		is(t, eval[bool](b, `workers > 0`), workers)
@@ -186,8 +186,8 @@ func aWidgetSolvesAWorkChallenge(t *testing.T, browser context.Context) {
 // after each answer. After two refused tokens, or if the person chooses so, the widget uses work
 // instead.
 func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest.Axe) {
-	work := challenge(20, pressedSalt)
-	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule),
+	work := challenge(20, workSalt)
+	b := openHumanCheckSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule),
 		asksFor(422, "turnstile", work, aRule), asksFor(422, "turnstile", work, aRule))
 	b.until(`document.querySelector('[slot=human] button')`)
 	contains(t, eval[string](b, b.q("#card")+`.innerText`), "Please complete this check")
@@ -204,7 +204,7 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 		"render,true,true,key,sendcode,remove id,render,true,true,key,sendcode,remove id")
 
 	for name, decline := range map[string]string{"the person": b.q(".box .link") + `.click()`, "the vendor": `fails('300010')`} {
-		b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule))
+		b := openHumanCheckSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule))
 		b.until(`document.querySelector('[slot=human] button')`)
 		b.run(decline)
 		b.works(20)
@@ -220,7 +220,7 @@ func aWidgetShowsAVendor(t *testing.T, browser context.Context, engine *pagetest
 // aWidgetsVendorIsTakenAway tests several ways in which a page can remove the vendor's challenge.
 // The widget shows the challenge once more. If the page removes it again, the widget uses work.
 func aWidgetsVendorIsTakenAway(t *testing.T, browser context.Context) {
-	work := challenge(20, pressedSalt)
+	work := challenge(20, workSalt)
 	const (
 		place  = `document.querySelector('[slot=human]')`
 		widget = `document.querySelector('send-code')`
@@ -235,7 +235,7 @@ func aWidgetsVendorIsTakenAway(t *testing.T, browser context.Context) {
 		"later":              `(() => { const w = ` + widget + `; w.remove(); setTimeout(() => document.body.append(w), 300); })()`,
 		"another language":   widget + `.setAttribute('locale', 'es')`,
 	} {
-		b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule))
+		b := openHumanCheckSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", work, aRule))
 		b.until(place + `?.querySelector('button')`)
 		b.run(`window.old = `+place+`.firstChild`, take)
 		b.until(place + `?.firstChild && ` + place + `.firstChild !== old && ` + place + `.assignedSlot && ` + b.q(".box.note"))
@@ -266,14 +266,14 @@ func aVendorUnderADialog(t *testing.T, browser context.Context) {
 		"no pointer":  into(`<div role="dialog"></div>`, `document.body.style.pointerEvents = 'none'; e.style.pointerEvents = 'auto'`),
 		"a component": into(`<div></div>`, `e.attachShadow({ mode: 'open' }).innerHTML = '<dialog><slot></slot></dialog>'; e.shadowRoot.firstChild.showModal()`),
 	} {
-		b := pressedSite(t, browser, openPolicy, hcaptcha+put, asksFor(428, "hcaptcha", challenge(20, pressedSalt), aRule))
+		b := openHumanCheckSite(t, browser, openPolicy, hcaptcha+put, asksFor(428, "hcaptcha", challenge(20, workSalt), aRule))
 		b.works(20)
 		is(t, name+eval[string](b, `told.join()`), name)
 		is(t, eval[bool](b, `said.some((s) => s.startsWith('Your browser is doing a calculation first'))`), true)
 	}
 	const dark = `document.documentElement.style.colorScheme = 'dark'`
 	for put, options := range map[string]string{"": "lighten", into(`<dialog></dialog>`, `e.show(); `+dark): "darken"} {
-		b := pressedSite(t, browser, openPolicy, hcaptcha+put, asksFor(428, "hcaptcha", challenge(20, pressedSalt), aRule))
+		b := openHumanCheckSite(t, browser, openPolicy, hcaptcha+put, asksFor(428, "hcaptcha", challenge(20, workSalt), aRule))
 		b.until(`document.querySelector('[slot=human]')?.textContent === 'I am human'`)
 		contains(t, eval[string](b, `told.join()`), "&hl=en", options)
 	}
@@ -283,12 +283,12 @@ func aVendorUnderADialog(t *testing.T, browser context.Context) {
 // says that a check is needed. It loads a vendor's script once more if the script failed to load,
 // or if another script came in its place.
 func workReplacesAVendorThatFails(t *testing.T, browser context.Context) {
-	work := challenge(20, pressedSalt)
+	work := challenge(20, workSalt)
 	for recaptcha, next := range map[string]string{
 		`ready() {}`: `late()`,
 		`ready(f) { setTimeout(f); }, render() { throw new Error('no'); }`: `true`,
 	} {
-		b := pressedSite(t, browser, openPolicy, vendorComes+`window.grecaptcha = { `+recaptcha+` }`,
+		b := openHumanCheckSite(t, browser, openPolicy, vendorComes+`window.grecaptcha = { `+recaptcha+` }`,
 			asksFor(428, "recaptcha", work, noRule))
 		b.until(`told.length === 1 && (lates.size === 1 || bars.length)`)
 		b.until(`said.some((s) => s.includes('Please complete this check'))`)
@@ -298,7 +298,7 @@ func workReplacesAVendorThatFails(t *testing.T, browser context.Context) {
 		is(t, eval[bool](b, `said.some((s) => s.startsWith("The check didn't work here."))`), true)
 	}
 
-	b := pressedSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", "null", noRule))
+	b := openHumanCheckSite(t, browser, openPolicy, turnstileScript, asksFor(428, "turnstile", "null", noRule))
 	b.until(`document.querySelector('[slot=human] button')`)
 	is(t, eval[int](b, `lates.size`), 0) // the challenge is shown, so no timeout runs
 	is(t, eval[string](b, b.q(".box .link")+`.textContent`), "I can't do this check")
@@ -308,7 +308,7 @@ func workReplacesAVendorThatFails(t *testing.T, browser context.Context) {
 	is(t, b.tokens(1), "")
 
 	for _, how := range []string{`window.failing = 1;`, `window.another = 1;`} {
-		b := pressedSite(t, browser, openPolicy, how+turnstileScript, asksFor(428, "turnstile", work, noRule),
+		b := openHumanCheckSite(t, browser, openPolicy, how+turnstileScript, asksFor(428, "turnstile", work, noRule),
 			asksFor(422, "turnstile", work, noRule))
 		solve := func() {
 			b.until(`document.querySelector('[slot=human] button')`)
@@ -330,14 +330,14 @@ func workReplacesAVendorThatFails(t *testing.T, browser context.Context) {
 // aWidgetWhoseVendorIsBlocked tests that the widget uses work, and shows this. Without work it
 // shows how long the wait is.
 func aWidgetWhoseVendorIsBlocked(t *testing.T, browser context.Context) {
-	for _, policy := range []string{openPolicy, tightly} {
-		b := pressedSite(t, browser, policy, "", asksFor(428, "hcaptcha", challenge(20, pressedSalt), aRule))
+	for _, policy := range []string{openPolicy, strictPolicy} {
+		b := openHumanCheckSite(t, browser, policy, "", asksFor(428, "hcaptcha", challenge(20, workSalt), aRule))
 		b.works(20)
 		is(t, eval[bool](b, `said.some((s) => s.startsWith("The check didn't work here."))`), true)
 	}
-	b := pressedSite(t, browser, openPolicy, "", asksFor(428, "http", "null", aRule))
+	b := openHumanCheckSite(t, browser, openPolicy, "", asksFor(428, "http", "null", aRule))
 	b.card("enough", "Send code in")
-	b.hears("refused", `"retry_after":90`)
+	b.awaitEvent("refused", `"retry_after":90`)
 	is(t, b.tokens(1), "")
 }
 
@@ -345,10 +345,10 @@ func aWidgetWhoseVendorIsBlocked(t *testing.T, browser context.Context) {
 // can do, if no wait would help.
 func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 	const needed = "A check is needed first. It couldn't be done here"
-	b := pressedSite(t, browser, openPolicy, "", asksFor(428, "http", "null", noRule))
+	b := openHumanCheckSite(t, browser, openPolicy, "", asksFor(428, "http", "null", noRule))
 	b.card("away", "A check is needed first", "It couldn't be done here", pagetest.Address)
 	b.says(needed)
-	b.hears("refused", `"what":"send"`, `"blocked_by":"human_check"`, `"retry_after":0`)
+	b.awaitEvent("refused", `"what":"send"`, `"blocked_by":"human_check"`, `"retry_after":0`)
 	is(t, eval[bool](b, `heard.some(([name]) => name === 'failed')`), false)
 	b.world.Codes.SetCountries("DE")
 	b.run(`document.querySelector('send-code').setAttribute('channels', 'email sms')`)
@@ -362,8 +362,8 @@ func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 	b.click("#again")
 	b.card("code", needed)
 
-	work := challenge(20, pressedSalt)
-	b = pressedSite(t, browser, openPolicy, "", asksFor(428, "work", work, noRule), asksFor(422, "work", work, noRule),
+	work := challenge(20, workSalt)
+	b = openHumanCheckSite(t, browser, openPolicy, "", asksFor(428, "work", work, noRule), asksFor(422, "work", work, noRule),
 		asksFor(422, "work", work, noRule), asksFor(422, "work", work, noRule), asksFor(422, "work", work, noRule))
 	b.card("away", "A check is needed first")
 	b.tokens(5)
@@ -373,7 +373,7 @@ func aWidgetWithoutACheck(t *testing.T, browser context.Context) {
 // The widget sends the token with which the page responds.
 func aPageShowsItsOwnCheck(t *testing.T, browser context.Context) {
 	own := `addEventListener('humancheck', (e) => { told.push(e.detail.by + e.detail.site_key); e.preventDefault(); setTimeout(() => e.detail.respond('mine')); })`
-	b := pressedSite(t, browser, tightly, own, asksFor(428, "http", "null", aRule))
+	b := openHumanCheckSite(t, browser, strictPolicy, own, asksFor(428, "http", "null", aRule))
 	b.card("code")
 	is(t, b.tokens(2), " mine")
 	is(t, eval[string](b, `told.join()`), "httpkey")

@@ -131,7 +131,7 @@ func aConfirmationEnds(t *testing.T, browser context.Context) {
 	b.says("Your confirmation has ended.")
 	is(t, b.value("#to"), pagetest.Address)
 	is(t, eval[bool](b, `el.value === '' && !form.checkValidity() && told.join() === 'input,change'`), true)
-	b.hears("expired", `"status":"approved"`)
+	b.awaitEvent("expired", `"status":"approved"`)
 	b.run(`el.value = proof`)
 	b.until(`el.value === ''`)
 	b.card("ask", "Your confirmation has ended.")

@@ -22,8 +22,8 @@ func tag(attributes string) string {
 	return `<send-code public-key="` + pagetest.PublicKey + `" ` + attributes + `></send-code>`
 }
 
-// listening is a script that records the events of widgets.
-const listening = `(() => {
+// eventScript is a script that records the events of widgets.
+const eventScript = `(() => {
   window.heard = [];
   for (const name of ['sent', 'approved', 'refused', 'failed', 'changed', 'wrong', 'expired']) {
     addEventListener(name, (e) => heard.push([name, e.detail && { ...e.detail, proof: e.detail.proof && 'a proof' }]));
@@ -48,7 +48,7 @@ func embeddedBeside(
 	t.Cleanup(s.Close)
 	b := open(t, browser, w, look)
 	b.tolerate = "Failed to load resource" // the browser's message for every answer with an error
-	b.first(listening)
+	b.first(eventScript)
 	return b, s
 }
 
@@ -59,7 +59,7 @@ func (t *tab) asked(to string) {
 	t.fills("to", to+kb.Enter)
 }
 
-func (t *tab) hears(event string, detail ...string) {
+func (t *tab) awaitEvent(event string, detail ...string) {
 	t.Helper()
 	t.until(fmt.Sprintf("heard.some(([name]) => name === %q)", event))
 	contains(t, eval[string](t, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)), detail...)
@@ -92,7 +92,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.card("enough", "A code was just sent", "1 code was sent to ana@example.com at", "Send code in 0:", "per minute", "next in 0:")
 	is(t, eval[int](b, b.root+`.querySelectorAll('.pips-row').length`), 1) // only the rule that refuses
 	b.focused("heading")
-	b.hears("refused", `"what":"send"`, `"blocked_by":"minute"`, `"retry_after":`)
+	b.awaitEvent("refused", `"what":"send"`, `"blocked_by":"minute"`, `"retry_after":`)
 	b.counts(from)
 	b.click("#again") // the inactive button can have the focus, and does nothing
 	b.focused("again")
@@ -144,11 +144,11 @@ func severalWidgets(t *testing.T, browser context.Context) {
 		asked.push(String(url));
 		if (!String(url).includes('verification-1')) return real(url, options);
 		return new Promise((_, no) => { options.signal.onabort = () => no(options.signal.reason) });
-	}`, looks)
+	}`, returnScript)
 	b.until(`asked.join().includes('verification-1')`)
 	b.run(`window.taken = document.querySelector('#one')`, `taken.remove()`, `asked = []`)
 	b.rest(longer)
-	b.run(looks)
+	b.run(returnScript)
 	b.until(`asked.join().includes('verification-2')`)
 	if got := eval[string](b, `asked.join()`); strings.Contains(got, "verification-1") {
 		t.Errorf("after one was removed, %s was asked for", got)

@@ -44,13 +44,13 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 			b.asked(pagetest.Address)
 		} // otherwise the notice appears before the person types anything
 		b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service", "nothing was sent")
-		b.hears("failed", `"reason":"misplaced"`)
+		b.awaitEvent("failed", `"reason":"misplaced"`)
 		is(t, w.Codes.Sends(), 0)
-		b.await("a word to the developer", func() bool { return b.told("<send-code>: " + c.said) })
+		b.await("a word to the developer", func() bool { return b.consoleHas("<send-code>: " + c.said) })
 		if strings.Contains(c.said, "secret") {
 			const made = `import(%q).then(({ Client }) => { try { new Client({ key: 'sk_uitest_0123456789abcdef' }); return '' } catch (e) { return e.message } })`
 			contains(t, eval[string](b, fmt.Sprintf(made, w.URL+"client.js")), "a secret key (sk_…) is no secret in a page")
-			b.await("a word about the client", func() bool { return b.told("sendcode: " + c.said) })
+			b.await("a word about the client", func() bool { return b.consoleHas("sendcode: " + c.said) })
 		}
 	}
 }
@@ -106,12 +106,12 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.asked(pagetest.Address)
 	b.until(b.q("#offline") + `.innerText.startsWith("That didn't work.")`)
 	b.until(b.q("#send:not(.busy)"))
-	b.hears("failed", `"reason":"network"`)
+	b.awaitEvent("failed", `"reason":"network"`)
 	w.Codes.SetDown(true)
 	b.run(`freeze()`) // with stopped clocks the short wait does not end
 	b.keys(kb.Enter)
 	b.card("away", "We can't do this right now", "It isn't your fault", "Your address is kept: ana@example.com", "Try again in 0:02")
-	b.hears("failed", `"reason":"unavailable"`)
+	b.awaitEvent("failed", `"reason":"unavailable"`)
 	w.Codes.SetDown(false)
 	b.jump(2*time.Second, 2*time.Second)
 	b.ready()
@@ -203,7 +203,7 @@ func aWidgetsAnswerIsLost(t *testing.T, browser context.Context) {
 	b.asked("cem@example.com")
 	b.card("code", "c•••@example.com")
 	is(t, w.Codes.Sends(), 5)
-	silent(t, eval[string](b, b.q("#card")+`.innerText`), "reload this page")
+	containsNone(t, eval[string](b, b.q("#card")+`.innerText`), "reload this page")
 	b.run(`document.querySelector('send-code').reset()`)
 	loses(func() { b.asked("dan@example.com") })
 	b.run(`document.querySelector('send-code').reset()`)
@@ -245,7 +245,7 @@ func theAnswerToACodeIsLost(t *testing.T, browser context.Context) {
 			b.run(`lose = 0`, `delete Crypto.prototype.getRandomValues`)
 		}
 		b.types("code", "111111")
-		b.hears("wrong", `"attempts_remaining":4`)
+		b.awaitEvent("wrong", `"attempts_remaining":4`)
 		b.run(fmt.Sprintf(`lose = %d`, c.times))
 		b.types("code", pagetest.Code)
 		b.card(c.card)
@@ -322,7 +322,7 @@ func anotherOneAnswers(t *testing.T, browser context.Context) {
 		`{ status: 403, body: '{"error":"blocked"}' }`, `{ status: 503, body: '{}' }`, `'cors'`,
 	} {
 		b.run(`others = 0`, `other = `+other)
-		b.until(`(` + looks + `, others > 0)`)
+		b.until(`(` + returnScript + `, others > 0)`)
 		b.rest(glance)
 		b.card("code", "a•••@example.com")
 	}
@@ -337,7 +337,7 @@ func anotherOneAnswers(t *testing.T, browser context.Context) {
 	b.card("approved")
 	is(t, [2]int{b.world.Codes.Sends(), b.world.Codes.Checks()}, [2]int{1, 1})
 	is(t, eval[bool](b, `heard.some(([name, detail]) => name === 'expired' || detail.reason === 'misplaced')`), false)
-	is(t, b.told("no answer of the service: 403, text/html"), true)
+	is(t, b.consoleHas("no answer of the service: 403, text/html"), true)
 }
 
 // example returns the code blocks in a language of docs/widget.md.
@@ -363,7 +363,7 @@ func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	b := open(t, browser, world(t), browsertest.Look{})
 	b.tolerate = "favicon" // the documented policy allows a site no icon
 	b.root = `document.querySelector('send-code').shadowRoot`
-	b.first(listening + `; window.posted = []; window.ask = fetch; window.fetch = (to, how) => to === '/login/email' ? posted.push(how.body) : ask(to, how);
+	b.first(eventScript + `; window.posted = []; window.ask = fetch; window.fetch = (to, how) => to === '/login/email' ? posted.push(how.body) : ask(to, how);
 		addEventListener('approved', (e) => { window.proof = e.detail.proof }); ` + example(t, "js")[0]) // as a script of the head
 	b.do(chromedp.Navigate(site.URL))
 	b.card("ask", "Get a code")

@@ -24,8 +24,8 @@ var endAcceptingTimeout = time.Second
 // An InheritedListener stays open, and its connections wait for the next process. EndAccepting
 // returns true if later calls of Accept fail.
 func EndAccepting(l net.Listener) (ended bool) {
-	if passed, ok := l.(InheritedListener); ok {
-		return passed.endAccepting()
+	if inherited, ok := l.(InheritedListener); ok {
+		return inherited.endAccepting()
 	}
 	port, ok := l.(syscall.Conn)
 	if !ok {

@@ -7,8 +7,8 @@ import "net"
 // EndAccepting stops accepting on an InheritedListener. For any other listener it does nothing and
 // returns false, because it can read only on Linux how many connections wait to be accepted.
 func EndAccepting(l net.Listener) (ended bool) {
-	passed, ok := l.(InheritedListener)
-	return ok && passed.endAccepting()
+	inherited, ok := l.(InheritedListener)
+	return ok && inherited.endAccepting()
 }
 
 // MaxDescriptors returns 0, since the limit is not known on this system.

@@ -61,11 +61,11 @@ func NewConnTracker(maxWaiting int, proxies []netip.Prefix, logger *slog.Logger)
 // conn is an accepted connection. The lock of the ConnTracker guards the fields after head.
 type conn struct {
 	*net.TCPConn
-	set     *ConnTracker
-	network netip.Prefix  // /24 or /48; zero for a proxy
-	passed  bool          // the connection came from an InheritedListener
-	blocked time.Duration // how long writes were blocked while the process stops; only Write uses it
-	head    head          // of the request that is being read; only the goroutine that reads uses it
+	tracker   *ConnTracker
+	network   netip.Prefix  // /24 or /48; zero for a proxy
+	inherited bool          // the connection came from an InheritedListener
+	blocked   time.Duration // how long writes were blocked while the process stops; only Write uses it
+	head      head          // of the request that is being read; only the goroutine that reads uses it
 
 	answering bool          // the head of a request has been read, and its answer is not yet written
 	body      *unreadBody   // body of this request; nil when it has been read
@@ -77,9 +77,9 @@ type conn struct {
 // Write implements net.Conn. While the process stops, all writes to a client together may block for
 // at most UnreadWait.
 func (c *conn) Write(p []byte) (int, error) {
-	if c.set.ending.Load() {
+	if c.tracker.ending.Load() {
 		began := time.Now()
-		_ = c.SetWriteDeadline(began.Add(c.set.UnreadWait - c.blocked))
+		_ = c.SetWriteDeadline(began.Add(c.tracker.UnreadWait - c.blocked))
 		defer func() { c.blocked += time.Since(began) }()
 	}
 	return c.TCPConn.Write(p)
@@ -92,24 +92,24 @@ func (ct *ConnTracker) Listener(l net.Listener) net.Listener { return connListen
 
 type connListener struct {
 	net.Listener
-	set *ConnTracker
+	tracker *ConnTracker
 }
 
 // Accept implements net.Listener.
 func (l connListener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
-	_, passed := l.Listener.(InheritedListener)
+	_, inherited := l.Listener.(InheritedListener)
 	switch {
 	case errors.Is(err, net.ErrClosed), errors.Is(err, syscall.EINVAL), errors.Is(err, os.ErrDeadlineExceeded): // by Close or EndAccepting
 		return nil, net.ErrClosed // http.Server would try again after a deadline
 	case err != nil:
-		if n, due := l.set.lines.Add("", time.Now()); due {
-			l.set.logger.Warn("connections are not accepted", "error", err, "count", n, logs.SeeConnections)
+		if n, due := l.tracker.lines.Add("", time.Now()); due {
+			l.tracker.logger.Warn("connections are not accepted", "error", err, "count", n, logs.SeeConnections)
 		}
 		return nil, err
 	}
-	c := &conn{TCPConn: accepted.(*net.TCPConn), set: l.set, passed: passed}
-	if peer, _ := quotahttp.ParseHop(accepted.RemoteAddr().String()); !isTrustedProxy(l.set.proxies, peer) {
+	c := &conn{TCPConn: accepted.(*net.TCPConn), tracker: l.tracker, inherited: inherited}
+	if peer, _ := quotahttp.ParseHop(accepted.RemoteAddr().String()); !isTrustedProxy(l.tracker.proxies, peer) {
 		_, c.network = networksOf(peer)
 	}
 	return c, nil
@@ -163,7 +163,7 @@ func (ct *ConnTracker) TrackRequestRead(next http.Handler) http.Handler {
 }
 
 // waits reports whether the connection waits for its client.
-func (c *conn) waits() bool { return c.set.open[c] && (!c.answering || c.body != nil) }
+func (c *conn) waits() bool { return c.tracker.open[c] && (!c.answering || c.body != nil) }
 
 // update adds a waiting connection to the queue of its network, or removes a connection that no
 // longer waits. If too many connections are queued in all networks together, update closes the
@@ -204,9 +204,9 @@ func (ct *ConnTracker) update(c *conn) {
 
 // end closes a connection that waits for its client. The caller must hold the lock.
 func (c *conn) end() {
-	delete(c.set.open, c)
+	delete(c.tracker.open, c)
 	_ = c.Close()
-	c.set.update(c)
+	c.tracker.update(c)
 }
 
 // DefaultUnreadWait is the longest time for which a stopping process waits for a client to send a
@@ -232,7 +232,7 @@ func (ct *ConnTracker) unread() (n int) {
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
 	for c := range ct.open {
-		if c.waits() && (c.answering || !c.idle || c.passed) {
+		if c.waits() && (c.answering || !c.idle || c.inherited) {
 			n++
 		}
 	}
@@ -274,7 +274,7 @@ const (
 // before the answer is sent. If the rest takes longer than restWait, net/http closes the connection
 // with the answer, so that the connection does not hold the request until readTimeout.
 func (b *unreadBody) WriteHeader(status int) {
-	s := b.conn.set
+	s := b.conn.tracker
 	s.mu.Lock()
 	if b.conn.body == b && !b.cut {
 		_ = b.conn.SetReadDeadline(time.Now().Add(restWait))
@@ -310,7 +310,7 @@ var errUnread = func() *Problem {
 // http.Server would cancel the request while a handler works on it.
 func (b *unreadBody) Read(p []byte) (n int, err error) {
 	n, err = b.ReadCloser.Read(p)
-	s := b.conn.set
+	s := b.conn.tracker
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -26,10 +26,10 @@ type connsRig struct {
 	port net.Listener
 }
 
-func newConnsRig(t *testing.T, conns *ConnTracker, e *echo.Echo, passed bool) connsRig {
+func newConnsRig(t *testing.T, conns *ConnTracker, e *echo.Echo, inherited bool) connsRig {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)
-	if passed {
+	if inherited {
 		port = InheritedListener{port.(*net.TCPListener)}
 	}
 	s := &http.Server{Handler: conns.TrackRequestRead(e), ConnState: conns.Changed, ConnContext: withConn}
@@ -150,10 +150,10 @@ func TestConnTrackerCutsUntakenAnswers(t *testing.T) {
 
 // Of idle connections, a stop waits only for those of an InheritedListener, since its port stays
 // open for other processes.
-func TestConnTrackerWaitsForIdleConnsOfAPassedSocket(t *testing.T) {
+func TestConnTrackerWaitsForIdleConnsOfAnInheritedSocket(t *testing.T) {
 	e := echo.New()
-	for passed, unread := range map[bool]int{false: 0, true: 1} {
-		r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), e, passed)
+	for inherited, unread := range map[bool]int{false: 0, true: 1} {
+		r := newConnsRig(t, NewConnTracker(0, nil, slog.New(slog.DiscardHandler)), e, inherited)
 		idle := r.dial("127.0.0.1", "GET / HTTP/1.1\r\nHost: codes\r\n\r\n")
 		servertest.Same(t, "answer", nextAnswer(idle), connAnswer{status: 404})
 		r.await(1, unread, 1)
@@ -208,7 +208,7 @@ func TestTrackRequestReadHoldsNoTrailer(t *testing.T) {
 // A stop waits for a new connection, and for an idle connection once a request has begun on it.
 func TestConnTrackerWaitsForBegunRequests(t *testing.T) {
 	conns := NewConnTracker(0, nil, slog.New(slog.DiscardHandler))
-	c := &conn{TCPConn: &net.TCPConn{}, set: conns}
+	c := &conn{TCPConn: &net.TCPConn{}, tracker: conns}
 	for i, state := range []http.ConnState{http.StateNew, http.StateIdle, http.StateActive} {
 		conns.Changed(c, state)
 		servertest.Same(t, state.String(), conns.unread(), (i+1)%2)

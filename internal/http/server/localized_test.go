@@ -27,12 +27,12 @@ var reasonsInSource = regexp.MustCompile(
 // sourceReasons returns all reasons of problems about a field.
 func sourceReasons(t *testing.T) []string {
 	all := map[string]bool{}
-	for _, room := range strings.Fields("base codes limit verify http") {
-		err := fs.WalkDir(os.DirFS("../../"+room), ".", func(path string, d fs.DirEntry, err error) error {
+	for _, dir := range strings.Fields("base codes limit verify http") {
+		err := fs.WalkDir(os.DirFS("../../"+dir), ".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
 				return err
 			}
-			file, err := fs.ReadFile(os.DirFS("../../"+room), path)
+			file, err := fs.ReadFile(os.DirFS("../../"+dir), path)
 			for _, found := range reasonsInSource.FindAllSubmatch(file, -1) {
 				all[string(found[1])+string(found[2])] = true
 			}
@@ -44,10 +44,10 @@ func sourceReasons(t *testing.T) []string {
 }
 
 // english matches words that occur only in English texts. The test first removes the matches of
-// machine, which may be English in every language.
+// technicalTerms, which may be English in every language.
 var english = regexp.MustCompile(`(?i)\b(the|is|and|of|not|too|this|field|request|must)\b`)
 
-var machine = regexp.MustCompile("`[^`]+`|Idempotency-Key|JSON|UTF-8|API|IP")
+var technicalTerms = regexp.MustCompile("`[^`]+`|Idempotency-Key|JSON|UTF-8|API|IP")
 
 var latin = regexp.MustCompile(`[A-Za-z]{2}`)
 
@@ -67,19 +67,20 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 			p := &Problem{Kind: kind, Detail: "English.", Wait: 42 * time.Second, Extra: maps.Clone(members)}
 			maps.Copy(p.Extra, more)
 			p.Variant, _ = more["variant"].(string)
-			told := p.in(w)
+			localized := p.in(w)
 			used[kind.Slug+".title"], used[name] = true, true
-			for _, text := range []string{told.Kind.Title, told.Detail} {
-				plain := machine.ReplaceAllString(text, "")
+			for _, text := range []string{localized.Kind.Title, localized.Detail} {
+				plain := technicalTerms.ReplaceAllString(text, "")
 				if text == "" || strings.ContainsAny(text, "{}<>%") && !strings.Contains(text, "< >") || english.MatchString(plain) ||
 					script.String() != "Latn" && latin.MatchString(plain) {
 					t.Errorf("%s in %s: %q", name, w.Lang(), text)
 				}
 			}
-			if told.Kind.Title == kind.Title || told.Kind.Slug != kind.Slug || told.Kind.Status != kind.Status || p.Detail != "English." {
-				t.Errorf("%s in %s: %+v", name, w.Lang(), told)
+			if localized.Kind.Title == kind.Title || localized.Kind.Slug != kind.Slug ||
+				localized.Kind.Status != kind.Status || p.Detail != "English." {
+				t.Errorf("%s in %s: %+v", name, w.Lang(), localized)
 			}
-			return told.Detail
+			return localized.Detail
 		}
 		for _, kind := range problemKinds {
 			look(kind, kind.Slug, nil)

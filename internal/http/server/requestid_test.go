@@ -120,9 +120,9 @@ func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 				t.Errorf("%+v: %s is %v in %s", c, name, got, out)
 			}
 		}
-		if told := out.String(); c.client != "" && strings.Contains(told, c.client) || strings.Contains(told, "capability") ||
-			strings.Contains(told, "ana@example.com") || !strings.Contains(told, "/v1/:id") {
-			t.Errorf("an address, or no route, is in %s", told)
+		if output := out.String(); c.client != "" && strings.Contains(output, c.client) || strings.Contains(output, "capability") ||
+			strings.Contains(output, "ana@example.com") || !strings.Contains(output, "/v1/:id") {
+			t.Errorf("an address, or no route, is in %s", output)
 		}
 	}
 	out.Reset()

@@ -31,12 +31,12 @@ type RequestLimiter struct {
 	refused func()
 	now     func() time.Time
 
-	mu      sync.Mutex
-	minute  int64                  // the current minute, counted from 1970
-	counts  map[netip.Prefix]int64 // requests in the current minute, by network
-	before  map[netip.Prefix]int64 // requests in the minute before, by network
-	lines   logs.Throttle          // about refusals
-	largest int                    // if counts has this many networks, new networks are counted by their wider network
+	mu       sync.Mutex
+	minute   int64                  // the current minute, counted from 1970
+	counts   map[netip.Prefix]int64 // requests in the current minute, by network
+	previous map[netip.Prefix]int64 // requests in the minute before, by network
+	lines    logs.Throttle          // about refusals
+	largest  int                    // if counts has this many networks, new networks are counted by their wider network
 }
 
 const (
@@ -49,8 +49,8 @@ const (
 func NewRequestLimiter(perMinute int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
 	r := &RequestLimiter{
 		logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
-		before: map[netip.Prefix]int64{},
-		lines:  logs.Throttle{Every: requestWindow}, largest: maxNetworks,
+		previous: map[netip.Prefix]int64{},
+		lines:    logs.Throttle{Every: requestWindow}, largest: maxNetworks,
 	}
 	r.SetLimit(perMinute)
 	return r
@@ -75,7 +75,7 @@ func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 		return 0, true
 	}
 	since := time.Duration(now.UnixNano() - r.minute*int64(requestWindow))
-	if wait := retryAfter(r.before[id], r.counts[id], limit, since); wait > 0 {
+	if wait := retryAfter(r.previous[id], r.counts[id], limit, since); wait > 0 {
 		r.recordRefusal(ip, now)
 		return wait, false
 	}
@@ -90,9 +90,9 @@ func (r *RequestLimiter) rollMinute(now time.Time) {
 	case minute == r.minute:
 		return
 	case minute == r.minute+1:
-		r.before, r.counts = r.counts, map[netip.Prefix]int64{}
+		r.previous, r.counts = r.counts, map[netip.Prefix]int64{}
 	default: // no request in the last minute, or the clock was set
-		r.before, r.counts = map[netip.Prefix]int64{}, map[netip.Prefix]int64{}
+		r.previous, r.counts = map[netip.Prefix]int64{}, map[netip.Prefix]int64{}
 	}
 	r.minute = minute
 }
@@ -110,7 +110,7 @@ func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) 
 // hasCount reports whether a network has a count in the current minute, or had one in the previous
 // minute and there is room for its count in the current minute.
 func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
-	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
+	return r.counts[id] > 0 || r.previous[id] > 0 && len(r.counts) < 2*r.largest
 }
 
 // networksOf returns the network in which an address is counted first, a /32 or /64, and the wider
@@ -127,9 +127,9 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 }
 
 // retryAfter returns how long a client must wait until one more request is admitted. If the result
-// is 0, the request is admitted now. before and count are the numbers of requests in the previous
+// is 0, the request is admitted now. previous and count are the numbers of requests in the previous
 // and the current minute, and since is the time since the current minute began.
-func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
+func retryAfter(previous, count, limit int64, since time.Duration) time.Duration {
 	// A minute had n requests. The weight of each request is the share of that minute that is still
 	// in the sliding window. free returns how long after the end of that minute the sum of the
 	// weights is no longer greater than room.
@@ -140,7 +140,7 @@ func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
 		return requestWindow - time.Duration(int64(requestWindow)/n*room)
 	}
 	if count < limit {
-		return max(0, free(before, limit-1-count)-since)
+		return max(0, free(previous, limit-1-count)-since)
 	}
 	return requestWindow - since + free(count, limit-1)
 }

@@ -103,8 +103,8 @@ func TestRequestsOfManyNetworks(t *testing.T) {
 	for i := range 100_000 {
 		r.from(address(i), 1)
 	}
-	if len(r.counts) > 200 || len(r.before) > 200 {
-		t.Errorf("%d and %d networks are kept", len(r.counts), len(r.before))
+	if len(r.counts) > 200 || len(r.previous) > 200 {
+		t.Errorf("%d and %d networks are kept", len(r.counts), len(r.previous))
 	}
 	servertest.Same(t, "let in where there is no room for a count", r.from("192.0.2.1", 5), 5)
 }

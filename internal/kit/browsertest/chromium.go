@@ -103,29 +103,29 @@ func (c chromiumTab) show(look Look) error { return c.do(look.Apply()) }
 // of the page for a while.
 func (c chromiumTab) picture() ([]byte, error) {
 	text, err := c.eval(`JSON.stringify({ rtl: getComputedStyle(document.documentElement).direction === 'rtl',
-		width: innerWidth, height: innerHeight, whole: document.documentElement.scrollHeight })`)
+		width: innerWidth, height: innerHeight, scrollHeight: document.documentElement.scrollHeight })`)
 	if err != nil {
 		return nil, err
 	}
-	var is struct {
-		RTL                  bool
-		Width, Height, Whole int64
+	var page struct {
+		RTL                         bool
+		Width, Height, ScrollHeight int64
 	}
-	if err := json.Unmarshal([]byte(text), &is); err != nil {
+	if err := json.Unmarshal([]byte(text), &page); err != nil {
 		return nil, err
 	}
-	if !is.RTL {
+	if !page.RTL {
 		return chromedp.Run(c.ctx, chromedp.FullScreenshot(100))
 	}
 	resize := func(height int64) error {
 		return c.do(Command(emulation.SetDeviceMetricsOverride,
-			emulation.SetDeviceMetricsOverrideParams{Width: is.Width, Height: height, DeviceScaleFactor: 1}))
+			emulation.SetDeviceMetricsOverrideParams{Width: page.Width, Height: height, DeviceScaleFactor: 1}))
 	}
-	if err := resize(max(is.Height, is.Whole)); err != nil {
+	if err := resize(max(page.Height, page.ScrollHeight)); err != nil {
 		return nil, err
 	}
 	png, err := chromedp.Run(c.ctx, chromedp.CaptureScreenshot())
-	return png, errors.Join(err, resize(is.Height))
+	return png, errors.Join(err, resize(page.Height))
 }
 
 // Apply returns the action that sets the look of a Chromium tab.

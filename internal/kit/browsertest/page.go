@@ -55,9 +55,9 @@ func (p *Page) Text(selector string) string {
 func (p *Page) Until(expression string) {
 	p.Helper()
 	servertest.Await(p, expression, func() bool {
-		var holds bool
-		err := p.Eval("!!("+expression+")", &holds)
-		return err == nil && holds // an error means that the browser is leaving the page
+		var truthy bool
+		err := p.Eval("!!("+expression+")", &truthy)
+		return err == nil && truthy // an error means that the browser is leaving the page
 	})
 }
 

@@ -72,7 +72,7 @@ type Request struct {
 	Key          string // Idempotency-Key
 	Verification string // the verification that a check names
 	Code         string // the code that a check enters
-	Browser      bool   // the answers contain only the browser's own sends
+	OwnSendsOnly bool   // the answers contain only the browser's own sends
 	Stranger     bool   // may not use the reserve, so others may be admitted before its wait is over
 	MayEnd       bool   // the request may end the verification that it names, or else the recipient's codes
 	MayLack      bool   // the answer may lack sends, for example shortly after an outage of the limiter
@@ -188,7 +188,7 @@ type answer struct {
 	Send           outcome
 	Sends          []outcome // the sends in the answer to a list
 	Quota          *struct {
-		Rules []told
+		Rules []ruleState
 	}
 }
 
@@ -198,16 +198,16 @@ type outcome struct {
 	At                 time.Time // when the send was written; only in lists
 }
 
-// written is the longest time between taking a send and writing its row. If the send was taken
-// earlier, the database counts it from the write.
-const written = time.Second
+// maxWriteDelay is the longest time between taking a send and writing its row. If the send was
+// taken earlier, the database counts it from the write.
+const maxWriteDelay = time.Second
 
 func (o outcome) final() bool {
 	return slices.Contains([]string{"sent", "failed", "unknown", "delivered", "undelivered"}, o.Status)
 }
 
-// told is the state of a rule in an answer.
-type told struct {
+// ruleState is the state of a rule in an answer.
+type ruleState struct {
 	Name, Scope      string
 	Limit, Remaining int
 	Window           int // s
@@ -241,7 +241,7 @@ func (re request) accepted() bool {
 func (re request) refused() bool {
 	return re.Kind == Send && re.Request.Status == http.StatusTooManyRequests && strings.HasSuffix(re.Type, "/quota-exceeded") &&
 		(re.Quota == nil || slices.ContainsFunc(re.Quota.Rules,
-			func(r told) bool { return r.Name == re.BlockedBy && r.Scope == "recipient" }))
+			func(r ruleState) bool { return r.Name == re.BlockedBy && r.Scope == "recipient" }))
 }
 
 // uncertain reports whether the send may have been taken although no answer says so.
@@ -263,14 +263,14 @@ type send struct {
 // judge has the history, indexed by send and by recipient.
 type judge struct {
 	History
-	requests []request // sorted by Begin
-	sends    map[string]*send
-	of       map[string][]request // by recipient
-	byPerson map[string][]*send   // by recipient; sorted by the earliest instant
-	found    []Violation
-	judged   map[string]int
-	allowed  []Allowance
-	at       time.Time // when the judged answer came
+	requests   []request // sorted by Begin
+	sends      map[string]*send
+	requestsOf map[string][]request // by recipient
+	sendsOf    map[string][]*send   // by recipient; sorted by the earliest instant
+	found      []Violation
+	judged     map[string]int
+	allowed    []Allowance
+	at         time.Time // when the judged answer came
 }
 
 // Judge returns the violations of a history, how many sends, answers or checks were judged by each
@@ -278,7 +278,7 @@ type judge struct {
 // allows them.
 func Judge(h History) (found []Violation, judged map[string]int, allowed []Allowance) {
 	j := &judge{
-		History: h, sends: map[string]*send{}, of: map[string][]request{}, byPerson: map[string][]*send{},
+		History: h, sends: map[string]*send{}, requestsOf: map[string][]request{}, sendsOf: map[string][]*send{},
 		judged: map[string]int{},
 	}
 	j.read()
@@ -297,13 +297,13 @@ func (j *judge) read() {
 	for _, r := range j.Requests {
 		q := request{Request: r}
 		if r.Status != 0 && len(r.Body) > 0 && json.Unmarshal(r.Body, &q.answer) != nil {
-			j.broke(Surface, "an answer of status %d is not JSON of the known shape", r.Status)
+			j.recordViolation(Surface, "an answer of status %d is not JSON of the known shape", r.Status)
 		}
 		j.requests = append(j.requests, q)
 	}
 	slices.SortStableFunc(j.requests, func(a, b request) int { return a.Begin.Compare(b.Begin) })
 	for _, q := range j.requests {
-		j.of[q.Recipient] = append(j.of[q.Recipient], q)
+		j.requestsOf[q.Recipient] = append(j.requestsOf[q.Recipient], q)
 	}
 }
 
@@ -332,7 +332,7 @@ func (j *judge) collect() {
 			}
 			s.from = earlier(s.from, firstWith[q.Key])
 			if other := keyed[q.Key]; other != nil && other != s {
-				j.broke(Doubled, "one Idempotency-Key gave the sends %s and %s", other.id, s.id)
+				j.recordViolation(Doubled, "one Idempotency-Key gave the sends %s and %s", other.id, s.id)
 			}
 			keyed[q.Key] = s
 		}
@@ -345,7 +345,7 @@ func (j *judge) collect() {
 		if s == nil {
 			s = &send{id: id, recipient: m.Recipient, to: m.At}
 			if mine := asked[m.Recipient]; len(mine) == 0 || mine[0].Begin.After(m.At) {
-				j.broke(Doubled, "a message %s came that no request asked for", id)
+				j.recordViolation(Doubled, "a message %s came that no request asked for", id)
 				s.from = m.At
 			} else { // any of these requests may have caused the message, so each explains one message
 				s.from, asked[m.Recipient] = j.firstUncertain(m.Recipient), mine[1:]
@@ -364,7 +364,7 @@ func (j *judge) collect() {
 				}
 				if !s.answered && o.At.After(s.from) && o.At.Before(s.to) {
 					s.to = o.At
-					if taken := o.At.Add(-written); taken.After(s.from) {
+					if taken := o.At.Add(-maxWriteDelay); taken.After(s.from) {
 						s.from = taken
 					}
 				}
@@ -372,15 +372,15 @@ func (j *judge) collect() {
 		}
 	}
 	for _, s := range j.sends {
-		j.byPerson[s.recipient] = append(j.byPerson[s.recipient], s)
+		j.sendsOf[s.recipient] = append(j.sendsOf[s.recipient], s)
 	}
-	for _, sends := range j.byPerson {
+	for _, sends := range j.sendsOf {
 		slices.SortFunc(sends, func(a, b *send) int { return cmp.Or(a.from.Compare(b.from), cmp.Compare(a.id, b.id)) })
 	}
 }
 
 func (j *judge) firstUncertain(recipient string) time.Time {
-	for _, q := range j.of[recipient] {
+	for _, q := range j.requestsOf[recipient] {
 		if q.uncertain() {
 			return q.Begin
 		}

@@ -201,7 +201,7 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := strings.Join(strings.Fields(strings.ReplaceAll(string(page), "**", "")), " ")
+	promises := strings.Join(strings.Fields(strings.ReplaceAll(string(page), "**", "")), " ")
 	for sentence, c := range map[string]struct {
 		from   func() *historyRun
 		change func(r *historyRun, beyond time.Duration)
@@ -239,7 +239,7 @@ func TestEachAllowanceIsASentence(t *testing.T) {
 			r.Changes = [][2]time.Time{{at, at.Add(time.Second)}}
 		}},
 	} {
-		if !strings.Contains(said, sentence) {
+		if !strings.Contains(promises, sentence) {
 			t.Errorf("PROMISES.md does not say %q", sentence)
 		}
 		for _, beyond := range []time.Duration{0, time.Minute} {

@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-func (j *judge) broke(promise, format string, args ...any) {
+func (j *judge) recordViolation(promise, format string, args ...any) {
 	j.found = append(j.found, Violation{promise, fmt.Sprintf(format, args...), j.at})
 }
 
 // allowance is a sentence of docs/PROMISES.md, and whether the sentence allows the result.
 type allowance struct {
 	sentence string
-	is       bool
+	applies  bool
 }
 
-// brokeUnless records a violation, or an Allowance if one of the sentences allows the result.
-func (j *judge) brokeUnless(sentences []allowance, promise, format string, args ...any) {
+// recordUnlessAllowed records a violation, or an Allowance if one of the sentences allows the
+// result.
+func (j *judge) recordUnlessAllowed(sentences []allowance, promise, format string, args ...any) {
 	for _, a := range sentences {
-		if a.is {
+		if a.applies {
 			j.allowed = append(j.allowed, Allowance{Violation{promise, fmt.Sprintf(format, args...), j.at}, a.sentence})
 			return
 		}
 	}
-	j.broke(promise, format, args...)
+	j.recordViolation(promise, format, args...)
 }
 
 // crashed reports whether a process crashed between two instants.
@@ -50,7 +51,7 @@ func within(instants []time.Time, from, to time.Time) bool {
 // overPolicy finds sends of a recipient that must lie in one window and are more than the rule's
 // limit. It leaves out failed sends, since they gave their places back.
 func (j *judge) overPolicy() {
-	for recipient, sends := range j.byPerson {
+	for recipient, sends := range j.sendsOf {
 		j.judged[OverPolicy] += len(sends)
 		for _, rule := range j.Rules {
 			for _, last := range sends {
@@ -64,7 +65,7 @@ func (j *judge) overPolicy() {
 					}
 				}
 				if n > rule.Limit {
-					j.broke(OverPolicy, "%s got %d sends within %v:%s; the rule %s admits %d", recipient, n,
+					j.recordViolation(OverPolicy, "%s got %d sends within %v:%s; the rule %s admits %d", recipient, n,
 						rule.Window, inside, rule.Name, rule.Limit)
 				}
 			}
@@ -73,7 +74,7 @@ func (j *judge) overPolicy() {
 }
 
 func (j *judge) resetBetween(recipient string, from, to time.Time) bool {
-	return slices.ContainsFunc(j.of[recipient], func(q request) bool {
+	return slices.ContainsFunc(j.requestsOf[recipient], func(q request) bool {
 		end := q.End
 		if q.Request.Status != http.StatusNoContent {
 			end = end.Add(j.Late)
@@ -84,26 +85,26 @@ func (j *judge) resetBetween(recipient string, from, to time.Time) bool {
 
 // outcomes finds sends that were lost, doubled, or reported with a wrong state.
 func (j *judge) outcomes() {
-	for _, sends := range j.byPerson {
+	for _, sends := range j.sendsOf {
 		for _, s := range sends {
 			n := len(s.messages)
 			j.judged[Lost]++
 			j.judged[Doubled] += n
 			switch {
 			case n == 0 && s.outcome.Status == "sent":
-				j.broke(Lost, "%s is called sent, and no message came", s.id)
+				j.recordViolation(Lost, "%s is called sent, and no message came", s.id)
 			case n == 0 && !s.outcome.final() && !j.Unended:
-				j.broke(Lost, "%s was accepted, is %q in the end, and no message came", s.id, s.outcome.Status)
+				j.recordViolation(Lost, "%s was accepted, is %q in the end, and no message came", s.id, s.outcome.Status)
 			case n > 0 && s.outcome.Status == "failed": // after a crash the send would be unknown
-				j.broke(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
+				j.recordViolation(Lost, "%s is called failed (%s), and its message came", s.id, s.outcome.Reason)
 			case n > 1:
-				j.brokeUnless([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled,
+				j.recordUnlessAllowed([]allowance{{Twice, j.crashed(s.from, s.messages[n-1].At)}}, Doubled,
 					"%s came %d times, and nothing had crashed", s.id, n)
 			}
 			j.receipts(s)
 			for _, m := range s.messages {
 				if m.Recipient != s.recipient || m.Code != s.messages[0].Code || m.ID != s.messages[0].ID {
-					j.broke(Doubled, "%s came with two codes or Message-IDs, or to two recipients", s.id)
+					j.recordViolation(Doubled, "%s came with two codes or Message-IDs, or to two recipients", s.id)
 				}
 			}
 		}
@@ -118,14 +119,14 @@ func (j *judge) receipts(s *send) {
 	}
 	alone, status := lost && !delivered && len(s.messages) == 1, s.outcome.Status // of two messages, one may have been refused later
 	if delivered != (status == "delivered") || status == "undelivered" && !lost || alone && status != "undelivered" {
-		j.broke(Lost, "%s is called %s, and of its messages one was delivered: %t, or lost: %t", s.id, status, delivered, lost)
+		j.recordViolation(Lost, "%s is called %s, and of its messages one was delivered: %t, or lost: %t", s.id, status, delivered, lost)
 	}
 }
 
 // codes finds verifications with two codes.
 func (j *judge) codes() {
 	codes := map[string]string{}
-	for _, sends := range j.byPerson {
+	for _, sends := range j.sendsOf {
 		for _, s := range sends {
 			if len(s.messages) == 0 || s.verification == "" {
 				continue
@@ -137,7 +138,7 @@ func (j *judge) codes() {
 			}
 			j.judged[SameCode]++
 			if first != code {
-				j.broke(SameCode, "two messages of the verification %s have different codes", s.verification)
+				j.recordViolation(SameCode, "two messages of the verification %s have different codes", s.verification)
 			}
 		}
 	}
@@ -162,12 +163,12 @@ func (re request) blockedFor() (least, most time.Duration, says bool) {
 // waits compares each wait in an answer with the answers to the next requests.
 func (j *judge) waits() {
 	defer func() { j.at = time.Time{} }()
-	for _, requests := range j.of {
+	for _, requests := range j.requestsOf {
 		for i, q := range requests {
 			j.at = q.End
 			if q.refused() {
 				if header := q.Header.Get("Retry-After"); q.RetryAfter < 1 || header != fmt.Sprint(q.RetryAfter) {
-					j.broke(Surface, "a refusal has the header Retry-After %q and the member %d", header, q.RetryAfter)
+					j.recordViolation(Surface, "a refusal has the header Retry-After %q and the member %d", header, q.RetryAfter)
 				}
 			}
 			if least, most, says := q.blockedFor(); says && !q.MayLack {
@@ -182,13 +183,13 @@ func (j *judge) waits() {
 // over.
 func (j *judge) wait(q request, next []request, least, most time.Duration) {
 	for _, r := range next {
-		if r.Kind != Send || r.Browser != q.Browser || r.Stranger != q.Stranger || r.Begin.Before(q.End) {
+		if r.Kind != Send || r.OwnSendsOnly != q.OwnSendsOnly || r.Stranger != q.Stranger || r.Begin.Before(q.End) {
 			continue
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
 			early := q.Begin.Add(least - j.Skew).Sub(r.End)
-			if r.accepted() && early > 0 && !q.Browser && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
-				j.brokeUnless([]allowance{
+			if r.accepted() && early > 0 && !q.OwnSendsOnly && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) {
+				j.recordUnlessAllowed([]allowance{
 					{StaysTaken, j.mayStayTaken(q.BlockedBy, q.Begin, r.End) || j.lostByFailover(q, j.oldest(q.BlockedBy, q.Begin))},
 					{AwayForOne, j.keptWhileAway(q, j.oldest(q.BlockedBy, q.Begin))},
 					{OldPolicies, j.changed(q, r)},
@@ -199,7 +200,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		}
 		j.judged[Untrue]++
 		if r.refused() && !j.taken(q, r) {
-			j.brokeUnless([]allowance{
+			j.recordUnlessAllowed([]allowance{
 				{OldPolicies, j.changed(q, r)},
 				{GivenBackLate, j.mayTakeEffect(q, r)},
 				{StaysTaken, j.countedLate(q, r) || j.lostByFailover(r, j.since(r))},
@@ -215,7 +216,7 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 
 // between lists the sends of the recipient that were requested between an answer and a later one.
 func (j *judge) between(q, r request) (list string) {
-	for _, u := range j.of[q.Recipient] {
+	for _, u := range j.requestsOf[q.Recipient] {
 		if u.Kind == Send && u.Begin.Before(r.End) && u.End.After(q.Begin) && !u.Begin.Equal(r.Begin) {
 			list += fmt.Sprintf("; %s to %s: %d %s", stamp(u.Begin), stamp(u.End), u.Request.Status, u.BlockedBy)
 		}
@@ -249,7 +250,7 @@ func (j *judge) countedLate(q, r request) bool {
 		return true
 	}
 	since := j.since(r)
-	return j.Limiter && (slices.ContainsFunc(j.byPerson[r.Recipient], func(s *send) bool {
+	return j.Limiter && (slices.ContainsFunc(j.sendsOf[r.Recipient], func(s *send) bool {
 		return slices.ContainsFunc(j.Stalls, func(at time.Time) bool {
 			return s.from.Before(at) && !at.Before(since) && at.Before(r.End)
 		})
@@ -260,7 +261,7 @@ func (j *judge) countedLate(q, r request) bool {
 // a reset, or the refund of a send that failed or was not taken.
 func (j *judge) lostByFailover(q request, since time.Time) bool {
 	return slices.ContainsFunc(j.Failovers, func(f [2]time.Time) bool {
-		return f[0].Before(q.End) && slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+		return f[0].Before(q.End) && slices.ContainsFunc(j.requestsOf[q.Recipient], func(u request) bool {
 			s, end := j.sends[u.answer.Send.ID], u.End
 			if s != nil {
 				end = later(end, s.failed)
@@ -282,7 +283,7 @@ func (j *judge) keptWhileAway(q request, since time.Time) bool {
 // back. This is the place of a send that failed or was not taken, or the places of a reset that no
 // answer confirms. when selects the requests.
 func (j *judge) notGivenBack(q request, since time.Time, when func(request) bool) bool {
-	return slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+	return slices.ContainsFunc(j.requestsOf[q.Recipient], func(u request) bool {
 		s := j.sends[u.answer.Send.ID]
 		back := u.Kind == Send && (s == nil || s.outcome.Status == "failed") ||
 			u.Kind == Reset && u.Request.Status != http.StatusNoContent
@@ -309,7 +310,7 @@ func stamp(t time.Time) string { return t.Format("15:04:05.000") }
 // taken reports whether another send of the recipient may have been taken between an answer and
 // the answer to a later request.
 func (j *judge) taken(q, r request) bool {
-	return slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
+	return slices.ContainsFunc(j.sendsOf[q.Recipient], func(s *send) bool {
 		own := q.Kind == Send && q.answer.Send.ID == s.id
 		return !own && s.from.Before(r.End) && s.to.After(q.Begin)
 	})
@@ -318,7 +319,7 @@ func (j *judge) taken(q, r request) bool {
 // mayTakeEffect reports whether a request without a definite answer may have taken a place between
 // an answer and the answer to a later request.
 func (j *judge) mayTakeEffect(q, r request) bool {
-	return slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+	return slices.ContainsFunc(j.requestsOf[q.Recipient], func(u request) bool {
 		return u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
 			u.Begin.Before(r.End) && u.End.Add(j.Late).After(q.Begin)
 	})
@@ -328,11 +329,11 @@ func (j *judge) mayTakeEffect(q, r request) bool {
 // before a request ended.
 func (j *judge) freed(q, r request) bool {
 	since := j.oldest(q.BlockedBy, q.Begin).Add(-j.Skew)
-	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
+	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.sendsOf[q.Recipient], func(s *send) bool {
 		return s.outcome.Status == "failed" && s.from.Before(r.End) && !s.to.Before(since)
-	}) || slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+	}) || slices.ContainsFunc(j.requestsOf[q.Recipient], func(u request) bool {
 		return u.Kind == Send && !u.accepted() && u.Begin.Before(r.End) && !u.End.Add(j.Late).Before(since) &&
-			(u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q))
+			(u.Request.Status == 0 || u.Request.Status >= 500 || j.mayOccupyPlace(u, q))
 	})
 }
 
@@ -342,11 +343,11 @@ func (j *judge) figures() {
 	defer func() { j.at = time.Time{} }()
 	for _, q := range j.requests {
 		j.at = q.End
-		if q.Quota == nil || q.Browser || q.MayLack || q.Kind == Check {
+		if q.Quota == nil || q.OwnSendsOnly || q.MayLack || q.Kind == Check {
 			continue
 		}
 		for _, rule := range j.Rules {
-			i := slices.IndexFunc(q.Quota.Rules, func(t told) bool { return t.Name == rule.Name && t.Scope == "recipient" })
+			i := slices.IndexFunc(q.Quota.Rules, func(t ruleState) bool { return t.Name == rule.Name && t.Scope == "recipient" })
 			if i < 0 {
 				continue
 			}
@@ -354,10 +355,10 @@ func (j *judge) figures() {
 			j.judged[Costs]++
 			left := q.Quota.Rules[i]
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
-				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
+				j.recordViolation(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
 					left.Limit, rule.Name, surely)
 			} else if used > maybe {
-				j.brokeUnless([]allowance{
+				j.recordUnlessAllowed([]allowance{
 					{StaysTaken, j.mayStayTaken(rule.Name, q.Begin, q.End) || j.lostByFailover(q, rule.oldest(q.Begin))},
 					{AwayForOne, j.keptWhileAway(q, rule.oldest(q.Begin).Add(-j.Skew))},
 				}, Costs,
@@ -371,35 +372,35 @@ func (j *judge) figures() {
 
 // counting returns how many sends surely count by a rule at an answer, and how many may.
 func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
-	for _, s := range j.byPerson[q.Recipient] {
+	for _, s := range j.sendsOf[q.Recipient] {
 		own := q.accepted() && q.answer.Send.ID == s.id
 		reset := j.resetBetween(q.Recipient, s.from, q.End)
 		if s.answered && (own || s.to.Before(q.Begin)) && rule.surelyOne(s.from, q.End, j.Skew) && s.outcome.Status != "failed" && !reset {
 			surely++
 		}
 		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) ||
-			slices.ContainsFunc(j.of[q.Recipient], func(u request) bool {
+			slices.ContainsFunc(j.requestsOf[q.Recipient], func(u request) bool {
 				return u.Kind == Reset && u.Request.Status == http.StatusNoContent && !u.Begin.Before(s.to) && !u.End.After(q.Begin)
 			})
 		if s.from.Before(q.End) && rule.perhapsOne(s.to, q.Begin, j.Skew) && !gone {
 			maybe++
 		}
 	}
-	for _, u := range j.of[q.Recipient] {
+	for _, u := range j.requestsOf[q.Recipient] {
 		if u.Kind != Send || u.accepted() || !u.Begin.Before(q.End) {
 			continue
 		}
-		if u.uncertain() && rule.perhapsOne(u.End, q.Begin, j.Late) || j.passing(u, q) {
+		if u.uncertain() && rule.perhapsOne(u.End, q.Begin, j.Late) || j.mayOccupyPlace(u, q) {
 			maybe++
 		}
 	}
 	return surely, maybe
 }
 
-// passing reports whether a send that was not admitted may hold a place during the request q. The
-// limiter holds such a place for a moment, until the database has refused the send or the call has
-// failed.
-func (j *judge) passing(u, q request) bool {
+// mayOccupyPlace reports whether a send that was not admitted may hold a place during the request
+// q. The limiter holds such a place for a moment, until the database has refused the send or the
+// call has failed.
+func (j *judge) mayOccupyPlace(u, q request) bool {
 	if u.refused() {
 		return j.Limiter && u.End.After(q.Begin) && u.Begin.Before(q.End) && !u.Begin.Equal(q.Begin)
 	}
@@ -420,45 +421,45 @@ func (j *judge) checks() {
 			code[s.verification] = s.messages[0].Code
 		}
 	}
-	of := map[string]*tries{}
+	triesOf := map[string]*tries{}
 	for _, q := range j.requests {
 		if q.Kind != Check || q.Request.Status != http.StatusOK {
 			continue
 		}
 		j.judged[Guessing]++
-		t := of[q.Verification]
+		t := triesOf[q.Verification]
 		if t == nil {
 			t = &tries{}
-			of[q.Verification] = t
+			triesOf[q.Verification] = t
 		}
 		right, known := q.Code == code[q.Verification], code[q.Verification] != ""
 		switch {
 		case q.Valid:
 			t.approved++
 			if t.approved > 1 {
-				j.broke(Guessing, "%s was approved twice", q.Verification)
+				j.recordViolation(Guessing, "%s was approved twice", q.Verification)
 			}
 			if known && !right {
-				j.broke(Guessing, "a wrong code was approved for %s", q.Verification)
+				j.recordViolation(Guessing, "a wrong code was approved for %s", q.Verification)
 			}
 			if !t.ended.IsZero() && q.Begin.After(t.ended) {
-				j.broke(Guessing, "%s was approved when no try was left", q.Verification)
+				j.recordViolation(Guessing, "%s was approved when no try was left", q.Verification)
 			}
 		case q.answer.Status == "max_attempts_reached" && t.ended.IsZero():
 			t.ended = q.End
 		case q.answer.Status == "pending":
 			t.wrong++
 			if t.wrong >= maxTries {
-				j.broke(Guessing, "%s had %d wrong tries, and more were left", q.Verification, t.wrong)
+				j.recordViolation(Guessing, "%s had %d wrong tries, and more were left", q.Verification, t.wrong)
 			}
 			if known && right {
-				j.broke(Guessing, "the right code was called wrong for %s", q.Verification)
+				j.recordViolation(Guessing, "the right code was called wrong for %s", q.Verification)
 			}
 		case q.answer.Status == "canceled" && known && right && !slices.ContainsFunc(j.requests, func(u request) bool {
 			named := u.Verification == q.Verification || u.Verification == "" && u.Recipient == q.Recipient
 			return u.MayEnd && named && u.Begin.Before(q.End)
 		}):
-			j.broke(Guessing, "the right code of %s was refused, and nothing had ended it", q.Verification)
+			j.recordViolation(Guessing, "the right code of %s was refused, and nothing had ended it", q.Verification)
 		}
 	}
 }

@@ -37,12 +37,12 @@ func NewAuthority(t testing.TB) *Authority {
 	}
 	var err error
 	a.Key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	need(t, err)
+	mustOrSkip(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.Key.PublicKey, a.Key)
-	need(t, err)
+	mustOrSkip(t, err)
 	a.Certificate, err = x509.ParseCertificate(der)
-	need(t, err)
-	need(t, writePEM(a.File, "CERTIFICATE", der))
+	mustOrSkip(t, err)
+	mustOrSkip(t, writePEM(a.File, "CERTIFICATE", der))
 	return a
 }
 
@@ -52,7 +52,7 @@ func (a *Authority) Issue(t testing.TB, change ...func(*x509.Certificate)) (cert
 	t.Helper()
 	a.serial++
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	need(t, err)
+	mustOrSkip(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.serial), NotAfter: time.Now().Add(CertificateLife),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -61,13 +61,13 @@ func (a *Authority) Issue(t testing.TB, change ...func(*x509.Certificate)) (cert
 		c(template)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, &own.PublicKey, a.Key)
-	need(t, err)
+	mustOrSkip(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(own)
-	need(t, err)
+	mustOrSkip(t, err)
 	dir := t.TempDir()
 	certificate, key = filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")
-	need(t, writePEM(certificate, "CERTIFICATE", der))
-	need(t, writePEM(key, "PRIVATE KEY", private))
+	mustOrSkip(t, writePEM(certificate, "CERTIFICATE", der))
+	mustOrSkip(t, writePEM(key, "PRIVATE KEY", private))
 	return certificate, key
 }
 

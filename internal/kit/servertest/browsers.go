@@ -39,13 +39,13 @@ user_pref("ui.prefersReducedMotion", 1);
 // origin http://addr. Each Firefox ends with the test.
 func Firefox(t testing.TB) (start func(settings string) (addr string, err error)) {
 	t.Helper()
-	program := found(t, locate.Firefox)
+	program := mustFind(t, locate.Firefox)
 	return func(settings string) (string, error) {
 		place, err := claim()
 		if err != nil {
 			return "", err
 		}
-		s := &server{place: place, last: syscall.SIGKILL}
+		s := &server{place: place, stopSignal: syscall.SIGKILL}
 		s.command = func() *exec.Cmd {
 			cmd := exec.Command(program, "--headless", "--no-remote", "--profile", place.dir,
 				"--remote-debugging-port="+strconv.Itoa(place.port), "--remote-allow-origins=http://"+s.Addr(), "about:blank")
@@ -62,10 +62,10 @@ func Firefox(t testing.TB) (start func(settings string) (addr string, err error)
 		if err := os.WriteFile(filepath.Join(place.dir, "user.js"), []byte(firefoxSettings+settings), 0o600); err != nil {
 			return "", errors.Join(err, s.Close())
 		}
-		if err := s.first(t.Context()); err != nil {
+		if err := s.startOrClose(t.Context()); err != nil {
 			return "", err
 		}
-		t.Cleanup(func() { closed(t, s.Close()) })
+		t.Cleanup(func() { reportError(t, s.Close()) })
 		return s.Addr(), nil
 	}
 }
@@ -85,10 +85,10 @@ func WebKit(t testing.TB) (base string) {
 		_, err := os.Stat("/tmp/.X11-unix/X" + name[1:])
 		return err
 	}
-	kept(t, display, display.first(t.Context()))
+	closeAfterTest(t, display, display.startOrClose(t.Context()))
 
 	s, program := newServer(t, locate.WebKit, syscall.SIGKILL)
-	need(t, os.MkdirAll(filepath.Join(s.place.dir, ".config", "gtk-3.0"), 0o700))
+	mustOrSkip(t, os.MkdirAll(filepath.Join(s.place.dir, ".config", "gtk-3.0"), 0o700))
 	// The window can only be 320 pixels wide if its buttons take no room.
 	s.place.write(t, ".config/gtk-3.0/gtk.css", "* { min-width: 0; padding: 0; margin: 0; border-width: 0; }")
 	s.place.write(t, ".config/gtk-3.0/settings.ini", "[Settings]\ngtk-enable-animations=false\n") // reduced motion
@@ -109,6 +109,6 @@ func WebKit(t testing.TB) (base string) {
 		}
 		return answer.Body.Close()
 	}
-	kept(t, s, s.first(t.Context()))
+	closeAfterTest(t, s, s.startOrClose(t.Context()))
 	return base
 }

@@ -25,13 +25,13 @@ func Bubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, test)
 }
 
-func onOneProcessor(more int) {
+func onOneProcessor(delta int) {
 	bubbles.Lock()
 	defer bubbles.Unlock()
 	if bubbles.n == 0 {
 		bubbles.processors = runtime.GOMAXPROCS(1)
 	}
-	bubbles.n += more
+	bubbles.n += delta
 	if bubbles.n == 0 {
 		runtime.GOMAXPROCS(bubbles.processors)
 	}

@@ -45,7 +45,7 @@ func clockIn(t testing.TB, p *place) (env []string, clock *Clock) {
 	}
 	source, library := p.write(t, "clock.c", clockShim), filepath.Join(p.dir, "clock.so")
 	clock = &Clock{p.write(t, "clock", string(make([]byte, 8)))}
-	if out, err := exec.CommandContext(t.Context(), found(t, locate.Compiler), "-shared", "-fPIC", "-O2", "-o", library,
+	if out, err := exec.CommandContext(t.Context(), mustFind(t, locate.Compiler), "-shared", "-fPIC", "-O2", "-o", library,
 		source).CombinedOutput(); err != nil {
 		t.Fatalf("the clock was not compiled: %v: %s", err, out)
 	}
@@ -56,17 +56,17 @@ func clockIn(t testing.TB, p *place) (env []string, clock *Clock) {
 func RedisWithClock(t testing.TB, args ...string) (*RedisServer, *Clock) {
 	t.Helper()
 	s, err := newRedis(args)
-	need(t, err)
+	mustOrSkip(t, err)
 	var clock *Clock
 	s.env, clock = clockIn(t, s.place)
-	return kept(t, s, s.first(t.Context())), clock
+	return closeAfterTest(t, s, s.startOrClose(t.Context())), clock
 }
 
 // SetUpClock restarts the server with a wall clock that the test can set.
 func (s *PostgresServer) SetUpClock(t testing.TB) (clock *Clock) {
 	t.Helper()
 	s.env, clock = clockIn(t, s.place)
-	need(t, s.owner.give(clock.file))
-	need(t, s.Restart())
+	mustOrSkip(t, s.owner.give(clock.file))
+	mustOrSkip(t, s.Restart())
 	return clock
 }

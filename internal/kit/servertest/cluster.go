@@ -49,19 +49,19 @@ func (s *PostgresServer) makeCluster(ctx context.Context) error {
 		return err
 	}
 	recipe := sha256.Sum256(fmt.Appendf(nil, "%s%q%q", version, initArgs, createRole))
-	whole := filepath.Join(cache, fmt.Sprintf("postgres-data-%x", recipe[:6]))
-	lock := flock.New(whole + lockSuffix)
+	cachedCluster := filepath.Join(cache, fmt.Sprintf("postgres-data-%x", recipe[:6]))
+	lock := flock.New(cachedCluster + lockSuffix)
 	const poll = 50 * time.Millisecond
 	if _, err := lock.TryLockContext(ctx, poll); err != nil {
 		return fmt.Errorf("wait for the cached cluster: %w", err)
 	}
 	defer lock.Close()
-	if _, err := os.Stat(whole); err != nil {
-		if err := s.initCluster(ctx, whole); err != nil {
+	if _, err := os.Stat(cachedCluster); err != nil {
+		if err := s.initCluster(ctx, cachedCluster); err != nil {
 			return err
 		}
 	}
-	return copyTree(whole, s.data(), s.owner)
+	return copyTree(cachedCluster, s.data(), s.owner)
 }
 
 // CacheDir returns the directory for files that take long to make, in the user's cache directory.
@@ -85,42 +85,42 @@ func mayWrite(dir string) bool {
 
 // initCluster initializes a data directory, with the role and its database. It does so in the
 // server's place and copies the result to the cache, because the user that runs Postgres may not be
-// able to write there. The copy is renamed to whole when it is complete.
-func (s *PostgresServer) initCluster(ctx context.Context, whole string) error {
-	made, half := filepath.Join(s.place.dir, "made"), whole+".half"
-	if err := s.initdb(ctx, made, "--no-sync"); err != nil { // the cache can be made again
+// able to write there. The copy is renamed to cachedCluster when it is complete.
+func (s *PostgresServer) initCluster(ctx context.Context, cachedCluster string) error {
+	dir, half := filepath.Join(s.place.dir, "made"), cachedCluster+".half"
+	if err := s.initdb(ctx, dir, "--no-sync"); err != nil { // the cache can be made again
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700)); err != nil {
 		return err
 	}
-	if err := copyTree(made, half, owner{}); err != nil {
+	if err := copyTree(dir, half, owner{}); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(half, whole), os.RemoveAll(made))
+	return errors.Join(os.Rename(half, cachedCluster), os.RemoveAll(dir))
 }
 
-// makeKeptCluster makes a cluster at s.kept, unless there is one. The directory gets this name when
-// the cluster is complete.
+// makeKeptCluster makes a cluster at s.keptDir, unless there is one. The directory gets this name
+// when the cluster is complete.
 func (s *PostgresServer) makeKeptCluster(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(s.kept, "PG_VERSION")); err == nil {
+	if _, err := os.Stat(filepath.Join(s.keptDir, "PG_VERSION")); err == nil {
 		return s.owner.give(s.place.dir)
 	}
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	half := s.kept + ".half"
+	half := s.keptDir + ".half"
 	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700), s.owner.give(half), s.owner.give(s.place.dir)); err != nil {
 		return err
 	}
 	if err := s.initdb(ctx, half); err != nil {
 		return err
 	}
-	return os.Rename(half, s.kept)
+	return os.Rename(half, s.keptDir)
 }
 
 // initdb initializes a data directory, with the role and its database.
-func (s *PostgresServer) initdb(ctx context.Context, dir string, more ...string) error {
-	args := slices.Concat(initArgs, more, []string{"-D", dir})
+func (s *PostgresServer) initdb(ctx context.Context, dir string, options ...string) error {
+	args := slices.Concat(initArgs, options, []string{"-D", dir})
 	if err := finish(ctx, s.owner.command(s.place.dir, filepath.Join(s.bin, "initdb"), args...)); err != nil {
 		return err
 	}
@@ -134,10 +134,10 @@ func (s *PostgresServer) initdb(ctx context.Context, dir string, more ...string)
 // finish runs cmd and waits for its end. If ctx ends first, it kills cmd. The error has cmd's
 // stderr, and its stdout unless cmd.Stdout is set.
 func finish(ctx context.Context, cmd *exec.Cmd) error {
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	if cmd.Stdout == nil {
-		cmd.Stdout = &said
+		cmd.Stdout = &output
 	}
 	process, err := Run(cmd)
 	if err != nil {
@@ -145,7 +145,7 @@ func finish(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	if err := process.Wait(ctx); err != nil {
 		process.Kill()
-		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, said.String())
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, output.String())
 	}
 	return nil
 }

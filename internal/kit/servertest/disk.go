@@ -22,16 +22,16 @@ type Disk struct {
 func OnSmallDisk(t *testing.T, size int, test func(*Disk)) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sendcode-disk-") // not t.TempDir, whose parent no other user may enter
-	need(t, err)
-	t.Cleanup(func() { closed(t, os.Remove(dir)) })
+	mustOrSkip(t, err)
+	t.Cleanup(func() { reportError(t, os.Remove(dir)) })
 	switch err := mount(dir, size); {
 	case err == nil:
-		t.Cleanup(func() { closed(t, unmount(dir)) })
+		t.Cleanup(func() { reportError(t, unmount(dir)) })
 		test(&Disk{dir})
 	case os.Getenv(inNamespace) == "":
 		inOwnNamespace(t)
 	default:
-		need(t, fmt.Errorf("%w: %w", errNoMount, err))
+		mustOrSkip(t, fmt.Errorf("%w: %w", errNoMount, err))
 	}
 }
 
@@ -49,12 +49,12 @@ func inOwnNamespace(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+pattern, "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), inNamespace+"=1")
 	cmd.SysProcAttr = mayMount()
-	said, err := cmd.CombinedOutput()
-	switch ended := func(how string) bool { return strings.Contains(string(said), "--- "+how+": "+t.Name()+" (") }; {
-	case ended("SKIP"), len(said) == 0 && err != nil: // without output: the process was not started
-		need(t, fmt.Errorf("%w: %v %s", errNoMount, err, said))
+	output, err := cmd.CombinedOutput()
+	switch ended := func(how string) bool { return strings.Contains(string(output), "--- "+how+": "+t.Name()+" (") }; {
+	case ended("SKIP"), len(output) == 0 && err != nil: // without output: the process was not started
+		mustOrSkip(t, fmt.Errorf("%w: %v %s", errNoMount, err, output))
 	case err != nil, !ended("PASS"):
-		t.Errorf("in a namespace of its own: %v\n%s", err, said)
+		t.Errorf("in a namespace of its own: %v\n%s", err, output)
 	}
 }
 
@@ -78,8 +78,8 @@ func (d *Disk) Fill() error {
 	return f.Close()
 }
 
-// Leave frees this many bytes on a full disk.
-func (d *Disk) Leave(bytes int64) error {
+// Free frees this many bytes on a full disk.
+func (d *Disk) Free(bytes int64) error {
 	info, err := os.Stat(d.balloon())
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (d *Disk) Leave(bytes int64) error {
 // MakeRoom frees what Fill took.
 func (d *Disk) MakeRoom() error { return os.Remove(d.balloon()) }
 
-// GiveTo makes the directory dir, and gives it to the user that runs the server.
-func (s *PostgresServer) GiveTo(dir string) error {
+// MakeDir makes the directory dir, and gives it to the user that runs the server.
+func (s *PostgresServer) MakeDir(dir string) error {
 	return errors.Join(os.Mkdir(dir, 0o700), s.owner.give(dir))
 }

@@ -26,18 +26,18 @@ func TestKilledParentLeavesNoChild(t *testing.T) {
 	parent := exec.Command(os.Args[0], "-test.run=^TestKilledParentLeavesNoChild$")
 	parent.Env = append(os.Environ(), killed+"=1")
 	out, err := parent.StdoutPipe()
-	need(t, err)
+	mustOrSkip(t, err)
 	process, err := Run(parent)
-	need(t, err)
+	mustOrSkip(t, err)
 	t.Cleanup(process.Kill)
 	var pids [2]int
 	var names [2]string
 	_, err = fmt.Fscan(out, &pids[0], &names[0], &pids[1], &names[1])
-	need(t, err)
+	mustOrSkip(t, err)
 	var dirs [2]os.FileInfo
 	for i, name := range names {
 		dirs[i], err = os.Stat(name)
-		need(t, err)
+		mustOrSkip(t, err)
 	}
 	process.Kill()
 	for _, pid := range pids {

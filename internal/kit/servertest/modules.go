@@ -22,32 +22,32 @@ var errNoModules = errors.New("npm did not bring the modules")
 func NodeModules(t testing.TB, source string) string {
 	t.Helper()
 	command := "ci"
-	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
+	manifest, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
 	if os.IsNotExist(err) {
 		command = "install"
-		lock, err = os.ReadFile(filepath.Join(source, "package.json"))
+		manifest, err = os.ReadFile(filepath.Join(source, "package.json"))
 	}
-	need(t, err)
+	mustOrSkip(t, err)
 	cache, err := CacheDir()
-	need(t, err)
-	folder := filepath.Join(cache, fmt.Sprintf("%s-%x", filepath.Base(source), sha256.Sum256(lock)))
-	need(t, os.MkdirAll(folder, 0o755))
-	one := flock.New(filepath.Join(folder, "lock"))
-	need(t, one.Lock())
-	defer func() { closed(t, one.Unlock()) }()
+	mustOrSkip(t, err)
+	folder := filepath.Join(cache, fmt.Sprintf("%s-%x", filepath.Base(source), sha256.Sum256(manifest)))
+	mustOrSkip(t, os.MkdirAll(folder, 0o755))
+	installLock := flock.New(filepath.Join(folder, "lock"))
+	mustOrSkip(t, installLock.Lock())
+	defer func() { reportError(t, installLock.Unlock()) }()
 	modules, complete := filepath.Join(folder, "node_modules"), filepath.Join(folder, "complete")
 	if _, err := os.Stat(complete); err == nil {
 		return modules
 	}
 	if err := os.CopyFS(folder, os.DirFS(source)); !os.IsExist(err) {
-		need(t, err)
+		mustOrSkip(t, err)
 	}
-	bring := exec.CommandContext(t.Context(), "npm", command, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline",
+	cmd := exec.CommandContext(t.Context(), "npm", command, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline",
 		"--loglevel=error")
-	bring.Dir = folder
-	if said, err := bring.CombinedOutput(); err != nil {
-		need(t, fmt.Errorf("%w of %s: %w: %s", errNoModules, source, err, said))
+	cmd.Dir = folder
+	if output, err := cmd.CombinedOutput(); err != nil {
+		mustOrSkip(t, fmt.Errorf("%w of %s: %w: %s", errNoModules, source, err, output))
 	}
-	need(t, os.WriteFile(complete, nil, 0o600))
+	mustOrSkip(t, os.WriteFile(complete, nil, 0o600))
 	return modules
 }

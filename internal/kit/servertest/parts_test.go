@@ -37,7 +37,7 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 		for ci, fails := range map[string]bool{"": false, "true": true, "1": true} {
 			t.Setenv("CI", ci)
 			r := &recorder{TB: t}
-			found(r, part)
+			mustFind(r, part)
 			if (r.failed != "") != fails || (r.skipped != "") == fails {
 				t.Errorf("%s, CI=%s: skipped %q, failed %q", part.Name, ci, r.skipped, r.failed)
 			}

@@ -31,12 +31,12 @@ type PatroniCluster struct {
 // PatroniNode is one Patroni with its Postgres. Clients reach Postgres and Patroni directly. The
 // node reaches etcd, and the other nodes reach this one, by links that CutOff cuts.
 type PatroniNode struct {
-	*server     // Patroni; Close also stops Postgres
-	Name        string
-	port, rest  int
-	data        string
-	links       []*toxiproxy.Proxy
-	environment []string
+	*server        // Patroni; Close also stops Postgres
+	Name           string
+	port, restPort int
+	data           string
+	links          []*toxiproxy.Proxy
+	environment    []string
 }
 
 // Patroni starts three nodes for one test, with the file patroni.yml of the directory
@@ -45,27 +45,27 @@ type PatroniNode struct {
 func Patroni(t testing.TB, deploy string) *PatroniCluster {
 	t.Helper()
 	bin, err := locate.Postgres.Find()
-	need(t, err)
+	mustOrSkip(t, err)
 	own, err := postgresOwner()
-	need(t, err)
-	program := found(t, locate.Patroni)
+	mustOrSkip(t, err)
+	program := mustFind(t, locate.Patroni)
 	text, err := os.ReadFile(filepath.Join(deploy, "patroni.yml"))
-	need(t, err)
+	mustOrSkip(t, err)
 	c := &PatroniCluster{etcd: startEtcd(t)}
 	for i := range c.Nodes {
 		c.Nodes[i] = newPatroniNode(t, program, own, fmt.Sprintf("db%d", i+1), string(text), bin, c.etcd.Addr())
 	}
 	for i, n := range c.Nodes {
-		kept(t, n, n.first(t.Context()))
+		closeAfterTest(t, n, n.startOrClose(t.Context()))
 		if i == 0 {
 			Await(t, "a first leader", func() bool { return c.Leader(t.Context()) != nil })
 		}
 	}
-	Await(t, "nodes that follow", func() bool { return c.Whole(t.Context()) == nil })
+	Await(t, "nodes that follow", func() bool { return c.CheckHealthy(t.Context()) == nil })
 	for _, statement := range []string{
 		fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", role, patroniPassword), "CREATE DATABASE " + database + " OWNER " + role,
 	} {
-		need(t, execute(t.Context(), c.url("postgres", "postgres"), statement))
+		mustOrSkip(t, execute(t.Context(), c.url("postgres", "postgres"), statement))
 	}
 	return c
 }
@@ -80,16 +80,16 @@ func startEtcd(t testing.TB) *server {
 			"--initial-cluster", "default="+peer)
 	}
 	s.probe = func(ctx context.Context) error { return status(ctx, http.MethodGet, client+"/health") }
-	return kept(t, s, s.first(t.Context()))
+	return closeAfterTest(t, s, s.startOrClose(t.Context()))
 }
 
 func newPatroniNode(t testing.TB, program string, own owner, name, text, bin, etcd string) *PatroniNode {
 	t.Helper()
 	place, err := claim()
-	need(t, err)
+	mustOrSkip(t, err)
 	n := &PatroniNode{
-		server: &server{place: place, last: syscall.SIGTERM}, Name: name, // SIGTERM: it stops Postgres first
-		port: place.port, rest: FreePort(t), data: filepath.Join(place.dir, "data"),
+		server: &server{place: place, stopSignal: syscall.SIGTERM}, Name: name, // SIGTERM: it stops Postgres first
+		port: place.port, restPort: FreePort(t), data: filepath.Join(place.dir, "data"),
 		environment: []string{
 			"PATRONI_SUPERUSER_PASSWORD=" + patroniPassword, "PATRONI_REPLICATION_PASSWORD=" + patroniPassword, "HOME=" + place.dir,
 		},
@@ -97,7 +97,7 @@ func newPatroniNode(t testing.TB, program string, own owner, name, text, bin, et
 	through := func(what, to string) (addr string) {
 		link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), name+what,
 			"127.0.0.1:"+strconv.Itoa(FreePort(t)), to)
-		need(t, link.Start())
+		mustOrSkip(t, link.Start())
 		t.Cleanup(link.Stop)
 		n.links = append(n.links, link)
 		return link.Listen
@@ -105,8 +105,8 @@ func newPatroniNode(t testing.TB, program string, own owner, name, text, bin, et
 	local := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 	for _, edit := range [][2]string{
 		{"name: db1", "name: " + name},
-		{"  listen: 10.0.0.21:8008", "  listen: " + local(n.rest)},
-		{"  connect_address: 10.0.0.21:8008", "  connect_address: " + through("rest", local(n.rest))},
+		{"  listen: 10.0.0.21:8008", "  listen: " + local(n.restPort)},
+		{"  connect_address: 10.0.0.21:8008", "  connect_address: " + through("rest", local(n.restPort))},
 		// Without use_proxies, Patroni would ask etcd for etcd's own address, and bypass the link.
 		{"hosts: 10.0.0.21:2379,10.0.0.22:2379,10.0.0.23:2379", "hosts: " + through("etcd", etcd) + "\n  use_proxies: true"},
 		{"  listen: 10.0.0.21:5432", "  listen: " + local(n.port)},
@@ -122,14 +122,14 @@ func newPatroniNode(t testing.TB, program string, own owner, name, text, bin, et
 		text = strings.ReplaceAll(text, edit[0], edit[1])
 	}
 	file := place.write(t, "patroni.yml", text)
-	need(t, errors.Join(own.give(place.dir), own.give(file)))
+	mustOrSkip(t, errors.Join(own.give(place.dir), own.give(file)))
 	n.command = func() *exec.Cmd {
 		cmd := own.command(place.dir, program, file)
 		cmd.Env = append(cmd.Env, n.environment...)
 		return cmd
 	}
 	n.probe = func(ctx context.Context) error { // 200 while Postgres runs
-		return status(ctx, http.MethodOptions, "http://"+local(n.rest)+"/health")
+		return status(ctx, http.MethodOptions, "http://"+local(n.restPort)+"/health")
 	}
 	return n
 }
@@ -175,13 +175,13 @@ func (c *PatroniCluster) HAProxy(t testing.TB, deploy string) (addr string) {
 	p := HAProxy
 	p.edits = [][2]string{{"127.0.0.1:5432", "127.0.0.1:PORT"}}
 	for i, n := range c.Nodes {
-		p.edits = append(p.edits, [2]string{fmt.Sprintf("10.0.0.2%d:5432 port 8008", i+1), fmt.Sprintf("%s port %d", n.Addr(), n.rest)})
+		p.edits = append(p.edits, [2]string{fmt.Sprintf("10.0.0.2%d:5432 port 8008", i+1), fmt.Sprintf("%s port %d", n.Addr(), n.restPort)})
 	}
 	return proxy(t, p, deploy).Addr()
 }
 
 func (n *PatroniNode) is(ctx context.Context, what string) bool {
-	return status(ctx, http.MethodOptions, fmt.Sprintf("http://127.0.0.1:%d/%s", n.rest, what)) == nil
+	return status(ctx, http.MethodOptions, fmt.Sprintf("http://127.0.0.1:%d/%s", n.restPort, what)) == nil
 }
 
 // Leader returns the node that leads according to its Patroni, or nil.
@@ -194,8 +194,8 @@ func (c *PatroniCluster) Leader(ctx context.Context) *PatroniNode {
 	return nil
 }
 
-// Whole returns nil if one node leads, and the others follow, one of them synchronously.
-func (c *PatroniCluster) Whole(ctx context.Context) error {
+// CheckHealthy returns nil if one node leads, and the others follow, one of them synchronously.
+func (c *PatroniCluster) CheckHealthy(ctx context.Context) error {
 	leaders, replicas, synchronous := 0, 0, 0
 	for _, n := range c.Nodes {
 		for what, count := range map[string]*int{"primary": &leaders, "replica?lag=1MB": &replicas, "synchronous": &synchronous} {
@@ -221,7 +221,7 @@ func (c *PatroniCluster) SwitchOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/switchover", leader.rest),
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/switchover", leader.restPort),
 		strings.NewReader(string(body)))
 	if err != nil {
 		return err
@@ -271,8 +271,8 @@ func (n *PatroniNode) CutOff() {
 	}
 }
 
-// Mend connects a node again after CutOff.
-func (n *PatroniNode) Mend() error {
+// Reconnect connects a node again after CutOff.
+func (n *PatroniNode) Reconnect() error {
 	var errs []error
 	for _, link := range n.links {
 		errs = append(errs, link.Start())

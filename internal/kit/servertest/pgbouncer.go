@@ -32,11 +32,11 @@ func PgBouncer(t testing.TB, postgres *PostgresServer, settings ...string) *PgBo
 			postgres.place.port, own.place.port, users, strings.Join(settings, "\n")))
 	}}
 	ini := s.config(postgres)
-	need(t, errors.Join(postgres.owner.give(s.place.dir), postgres.owner.give(users), postgres.owner.give(ini)))
+	mustOrSkip(t, errors.Join(postgres.owner.give(s.place.dir), postgres.owner.give(users), postgres.owner.give(ini)))
 	// PgBouncer refuses to run as root, as Postgres does.
 	s.command = func() *exec.Cmd { return postgres.owner.command(s.place.dir, program, ini) }
 	s.probe = func(ctx context.Context) error { return execute(ctx, s.Through(postgres.URL()), "SELECT 1") }
-	return kept(t, s, s.first(t.Context()))
+	return closeAfterTest(t, s, s.startOrClose(t.Context()))
 }
 
 // LeadTo makes PgBouncer connect to another Postgres.

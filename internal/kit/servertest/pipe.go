@@ -14,7 +14,7 @@ type oneConn struct{ conns chan net.Conn }
 
 // Accept implements net.Listener.
 func (o oneConn) Accept() (net.Conn, error) {
-	if conn, more := <-o.conns; more {
+	if conn, ok := <-o.conns; ok {
 		return conn, nil
 	}
 	return nil, net.ErrClosed

@@ -106,7 +106,7 @@ func (p *place) logPath() string { return filepath.Join(p.dir, "log") }
 func (p *place) write(t testing.TB, name, text string) string {
 	t.Helper()
 	file := filepath.Join(p.dir, name)
-	need(t, os.WriteFile(file, []byte(text), 0o600))
+	mustOrSkip(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 

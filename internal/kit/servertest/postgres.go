@@ -27,7 +27,7 @@ type PostgresServer struct {
 	databases atomic.Int64
 	shared    bool     // shared by tests, each of which removes its databases
 	env       []string // in addition to the owner's environment
-	kept      string   // directory of a cluster that stays; "": the cluster is in the place
+	keptDir   string   // directory of a cluster that stays; "": the cluster is in the place
 }
 
 // Postgres starts a private Postgres for one test, as [StartPostgres] does, and closes it
@@ -42,7 +42,7 @@ func Postgres(t testing.TB, settings ...string) *PostgresServer {
 func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer {
 	t.Helper()
 	s, err := startPostgres(t.Context(), parent, (*PostgresServer).makeCluster, settings)
-	return kept(t, s, err)
+	return closeAfterTest(t, s, err)
 }
 
 // StartPostgres starts a server with one empty database and returns when the server answers. The
@@ -60,7 +60,7 @@ func StartPostgres(ctx context.Context, settings ...string) (*PostgresServer, er
 // able to reach dir.
 func KeepPostgres(ctx context.Context, dir string) (*PostgresServer, error) {
 	fill := func(s *PostgresServer, ctx context.Context) error {
-		s.kept, s.last = dir, syscall.SIGINT // after SIGQUIT, the next start would be a recovery
+		s.keptDir, s.stopSignal = dir, syscall.SIGINT // after SIGQUIT, the next start would be a recovery
 		return s.makeKeptCluster(ctx)
 	}
 	return startPostgres(ctx, fastTempDir(), fill, []string{"fsync=on", "full_page_writes=on"})
@@ -84,7 +84,7 @@ func startPostgres(ctx context.Context, parent string, fill func(*PostgresServer
 	}
 	// SIGQUIT: the server forwards it to its children and waits for them. After SIGKILL, the
 	// children would stay for a while, and the server could not start again.
-	s := &PostgresServer{server: server{place: place, last: syscall.SIGQUIT}, bin: bin, owner: o}
+	s := &PostgresServer{server: server{place: place, stopSignal: syscall.SIGQUIT}, bin: bin, owner: o}
 	s.probe = func(ctx context.Context) error { return execute(ctx, s.URL(), "SELECT 1") }
 	s.command = func() *exec.Cmd {
 		cmd := o.command(place.dir, filepath.Join(bin, "postgres"), s.args(settings)...)
@@ -94,11 +94,11 @@ func startPostgres(ctx context.Context, parent string, fill func(*PostgresServer
 	if err := fill(s, ctx); err != nil {
 		return nil, errors.Join(err, place.release())
 	}
-	return s, s.first(ctx)
+	return s, s.startOrClose(ctx)
 }
 
 func (s *PostgresServer) data() string {
-	return cmp.Or(s.kept, filepath.Join(s.place.dir, "data"))
+	return cmp.Or(s.keptDir, filepath.Join(s.place.dir, "data"))
 }
 
 // URL returns the URL of a database that was empty at first, for a role that owns the database and
@@ -121,7 +121,7 @@ func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err er
 // server the database is removed when the test ends.
 func (s *PostgresServer) NewDatabase(t testing.TB) string {
 	t.Helper()
-	return s.made(t, "template0")
+	return s.createTestDatabase(t, "template0")
 }
 
 // Copy makes another database with the contents of the database at url, which must have no
@@ -129,16 +129,16 @@ func (s *PostgresServer) NewDatabase(t testing.TB) string {
 func (s *PostgresServer) Copy(t testing.TB, url string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
-	need(t, err)
-	return s.made(t, config.Database)
+	mustOrSkip(t, err)
+	return s.createTestDatabase(t, config.Database)
 }
 
-func (s *PostgresServer) made(t testing.TB, template string) string {
+func (s *PostgresServer) createTestDatabase(t testing.TB, template string) string {
 	t.Helper()
 	url, err := s.createDatabase(t.Context(), template)
-	need(t, err)
+	mustOrSkip(t, err)
 	if s.shared {
-		t.Cleanup(func() { closed(t, s.dropDatabase(context.Background(), url)) })
+		t.Cleanup(func() { reportError(t, s.dropDatabase(context.Background(), url)) })
 	}
 	return url
 }
@@ -189,7 +189,7 @@ func (s *PostgresServer) Script(t testing.TB, dir, script string, environ ...str
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)
 	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + s.bin + ":" + os.Getenv("PATH")}, environ...)
-	need(t, finish(t.Context(), cmd))
+	mustOrSkip(t, finish(t.Context(), cmd))
 }
 
 // Dump returns everything in the given databases, or in that of URL, as SQL. Note that pg_dump
@@ -203,7 +203,7 @@ func (s *PostgresServer) Dump(t testing.TB, urls ...string) string {
 	for _, url := range urls {
 		cmd := s.owner.command(s.place.dir, filepath.Join(s.bin, "pg_dump"), "--dbname="+url)
 		cmd.Stdout = &all
-		need(t, finish(t.Context(), cmd))
+		mustOrSkip(t, finish(t.Context(), cmd))
 	}
 	return all.String()
 }

@@ -20,9 +20,9 @@ func (s *PostgresServer) Standby(t testing.TB) *PostgresServer {
 		return errors.Join(s.owner.give(standby.place.dir), finish(ctx, s.owner.command(standby.place.dir,
 			filepath.Join(s.bin, "pg_basebackup"), "-D", standby.data(), "-d", primary, "-R", "-C", "-S", "standby", "-c", "fast")))
 	}, []string{"wal_retrieve_retry_interval=200ms"})
-	kept(t, standby, err)
-	need(t, execute(t.Context(), s.AdminURL(), "ALTER SYSTEM SET synchronous_standby_names = walreceiver"))
-	need(t, execute(t.Context(), s.AdminURL(), "SELECT pg_reload_conf()"))
+	closeAfterTest(t, standby, err)
+	mustOrSkip(t, execute(t.Context(), s.AdminURL(), "ALTER SYSTEM SET synchronous_standby_names = walreceiver"))
+	mustOrSkip(t, execute(t.Context(), s.AdminURL(), "SELECT pg_reload_conf()"))
 	Await(t, "the standby to be synchronous", func() bool {
 		return execute(t.Context(), s.AdminURL(), "SELECT 1 / count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == nil
 	})

@@ -97,8 +97,8 @@ func (p *Process) running() bool {
 	}
 }
 
-// failed returns an error that says why a server did not start, with the last lines of its log.
-func failed(program string, cause error, log string) error {
+// startError returns an error that says why a server did not start, with the last lines of its log.
+func startError(program string, cause error, log string) error {
 	const lines = 20
 	text, _ := os.ReadFile(log)
 	tail := strings.Split(strings.TrimSpace(string(text)), "\n")

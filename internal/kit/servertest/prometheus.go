@@ -49,7 +49,7 @@ func Prometheus(t testing.TB, targets ...string) *PrometheusServer {
 		}
 		return nil
 	}
-	return kept(t, &PrometheusServer{s}, s.first(t.Context()))
+	return closeAfterTest(t, &PrometheusServer{s}, s.startOrClose(t.Context()))
 }
 
 // Sample is a value of a query, with its labels.
@@ -62,7 +62,7 @@ type Sample struct {
 func (p *PrometheusServer) Query(t testing.TB, expr string) (all []Sample) {
 	t.Helper()
 	resp, err := http.PostForm("http://"+p.Addr()+"/api/v1/query", url.Values{"query": {expr}})
-	need(t, err)
+	mustOrSkip(t, err)
 	defer resp.Body.Close()
 	var answer struct {
 		Error string
@@ -74,13 +74,13 @@ func (p *PrometheusServer) Query(t testing.TB, expr string) (all []Sample) {
 			}
 		}
 	}
-	need(t, json.NewDecoder(resp.Body).Decode(&answer))
+	mustOrSkip(t, json.NewDecoder(resp.Body).Decode(&answer))
 	if answer.Error != "" || answer.Data.ResultType != "vector" {
 		t.Fatalf("%s: %s %s", expr, answer.Error, answer.Data.ResultType)
 	}
 	for _, r := range answer.Data.Result {
 		value, err := strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64)
-		need(t, err)
+		mustOrSkip(t, err)
 		all = append(all, Sample{r.Metric, value})
 	}
 	return all

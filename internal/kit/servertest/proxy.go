@@ -66,7 +66,7 @@ func proxy(t testing.TB, p ReverseProxy, deploy string) *server {
 	t.Helper()
 	s, program := newServer(t, p.Part, syscall.SIGTERM) // a master that is killed leaves workers behind
 	text, err := os.ReadFile(filepath.Join(deploy, p.Config))
-	need(t, err)
+	mustOrSkip(t, err)
 	config := string(text)
 	for _, edit := range p.edits {
 		if !strings.Contains(config, edit[0]) {
@@ -91,5 +91,5 @@ func proxy(t testing.TB, p ReverseProxy, deploy string) *server {
 		}
 		return err
 	}
-	return kept(t, s, s.first(t.Context()))
+	return closeAfterTest(t, s, s.startOrClose(t.Context()))
 }

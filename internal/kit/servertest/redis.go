@@ -17,8 +17,8 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Patiently is the query of a client's URL with timeouts long enough for a busy machine.
-const Patiently = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
+// LongTimeouts is the query of a client's URL with timeouts long enough for a busy machine.
+const LongTimeouts = "?read_timeout=30s&write_timeout=30s&dial_timeout=30s&pool_timeout=30s"
 
 // RedisServer is a private redis-server.
 type RedisServer struct {
@@ -30,7 +30,7 @@ type RedisServer struct {
 func Redis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
 	s, err := StartRedis(t.Context(), args...)
-	return kept(t, s, err)
+	return closeAfterTest(t, s, err)
 }
 
 // StartRedis starts a server and returns when it answers. The server keeps nothing on disk and
@@ -42,7 +42,7 @@ func StartRedis(ctx context.Context, args ...string) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.first(ctx)
+	return s, s.startOrClose(ctx)
 }
 
 // KeepRedis starts a server that loads the data in the directory dir, and returns when it answers.
@@ -52,8 +52,8 @@ func KeepRedis(ctx context.Context, dir string) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.last = syscall.SIGTERM // at SIGTERM, Redis syncs the end of its log
-	return s, s.first(ctx)
+	s.stopSignal = syscall.SIGTERM // at SIGTERM, Redis syncs the end of its log
+	return s, s.startOrClose(ctx)
 }
 
 // newRedis returns a server that has its place, but is not started yet.
@@ -66,7 +66,7 @@ func newRedis(args []string) (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &RedisServer{server: server{place: place, last: syscall.SIGKILL}}
+	s := &RedisServer{server: server{place: place, stopSignal: syscall.SIGKILL}}
 	s.probe = s.ping
 	s.command = func() *exec.Cmd {
 		cmd := exec.Command(program, append([]string{
@@ -85,7 +85,7 @@ func (s *RedisServer) URL() string { return "redis://" + s.Addr() + "/0" }
 // Client returns a client of the server, which is closed when the test ends.
 func (s *RedisServer) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	return kept(t, redis.NewClient(&redis.Options{Addr: s.Addr()}), nil)
+	return closeAfterTest(t, redis.NewClient(&redis.Options{Addr: s.Addr()}), nil)
 }
 
 // Pause freezes the server until Resume. The kernel still accepts connections for it, but the

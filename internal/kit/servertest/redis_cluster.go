@@ -25,7 +25,7 @@ const masters = 3
 func Cluster(t testing.TB, args ...string) *RedisCluster {
 	t.Helper()
 	c, err := StartRedisCluster(t.Context(), args...)
-	return kept(t, c, err)
+	return closeAfterTest(t, c, err)
 }
 
 // StartRedisCluster starts three servers, joins them to one cluster, and returns when each of them

@@ -29,14 +29,14 @@ func Sentinel(t testing.TB, addr string) *SentinelServer {
 	conf := s.place.write(t, "sentinel.conf", fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main %s 1\n"+
 		"sentinel down-after-milliseconds main 3600000\nsentinel failover-timeout main 60000\n", s.place.port, s.place.dir,
 		strings.ReplaceAll(addr, ":", " "))) // the Sentinel also writes this file
-	sentinel := &SentinelServer{s, kept(t, redis.NewSentinelClient(&redis.Options{Addr: s.Addr()}), nil)}
+	sentinel := &SentinelServer{s, closeAfterTest(t, redis.NewSentinelClient(&redis.Options{Addr: s.Addr()}), nil)}
 	s.command = func() *exec.Cmd { return exec.Command(program, conf, "--sentinel") }
-	s.probe = sentinel.InStep
-	return kept(t, sentinel, s.first(t.Context()))
+	s.probe = sentinel.CheckReplica
+	return closeAfterTest(t, sentinel, s.startOrClose(t.Context()))
 }
 
-// InStep returns nil if the Sentinel knows a replica that it can promote.
-func (s *SentinelServer) InStep(ctx context.Context) error {
+// CheckReplica returns nil if the Sentinel knows a replica that it can promote.
+func (s *SentinelServer) CheckReplica(ctx context.Context) error {
 	replicas, err := s.client.Replicas(ctx, "main").Result()
 	if err == nil && (len(replicas) == 0 || replicas[0]["master-link-status"] != "ok" || replicas[0]["flags"] != "slave") {
 		err = errors.New("no replica is in step")
@@ -44,9 +44,9 @@ func (s *SentinelServer) InStep(ctx context.Context) error {
 	return err
 }
 
-// Promoted reports whether a server other than the one at addr is the primary. If the one at addr
-// is, Promoted asks the Sentinel to promote the replica.
-func (s *SentinelServer) Promoted(ctx context.Context, addr string) bool {
+// TryFailover reports whether a server other than the one at addr is the primary. If the one at
+// addr is, TryFailover asks the Sentinel to promote the replica.
+func (s *SentinelServer) TryFailover(ctx context.Context, addr string) bool {
 	now, err := s.client.GetMasterAddrByName(ctx, "main").Result()
 	if err == nil && strings.Join(now, ":") == addr {
 		_ = s.client.Failover(ctx, "main").Err() // refused during a promotion

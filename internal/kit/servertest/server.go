@@ -16,10 +16,10 @@ import (
 // server is a program in its own place that can be stopped and started again. Its methods may be
 // called from any goroutine. A method does nothing if the server is already in the requested state.
 type server struct {
-	place   *place
-	command func() *exec.Cmd
-	last    syscall.Signal              // signal that ends the server at once; the kernel also sends it when this process dies
-	probe   func(context.Context) error // returns nil once the server serves
+	place      *place
+	command    func() *exec.Cmd
+	stopSignal syscall.Signal              // signal that ends the server at once; the kernel also sends it when this process dies
+	probe      func(context.Context) error // returns nil once the server serves
 
 	mu      sync.Mutex
 	process *Process // nil while stopped
@@ -62,13 +62,13 @@ func (s *server) start(ctx context.Context) error {
 	defer log.Close()
 	cmd := s.command()
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.place.dir, log, log
-	if s.process, err = startProcess(cmd, s.last); err != nil {
+	if s.process, err = startProcess(cmd, s.stopSignal); err != nil {
 		return err
 	}
 	if err := await(ctx, s.process, s.probe); err != nil {
 		s.process.Kill()
 		s.process = nil
-		return failed(cmd.Path, err, s.place.logPath())
+		return startError(cmd.Path, err, s.place.logPath())
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (s *server) Stop() {
 	if s.process == nil {
 		return
 	}
-	s.process.End(s.last, Patience)
+	s.process.End(s.stopSignal, Patience)
 	s.process = nil
 }
 
@@ -107,27 +107,28 @@ func (s *server) Close() error {
 }
 
 // newServer returns the server of a program that a test needs. The server is not started yet. For
-// last, see server.
-func newServer(t testing.TB, part locate.Part, last syscall.Signal) (s *server, program string) {
+// stopSignal, see server.
+func newServer(t testing.TB, part locate.Part, stopSignal syscall.Signal) (s *server, program string) {
 	t.Helper()
-	program = found(t, part)
+	program = mustFind(t, part)
 	place, err := claim()
-	need(t, err)
-	return &server{place: place, last: last}, program
+	mustOrSkip(t, err)
+	return &server{place: place, stopSignal: stopSignal}, program
 }
 
-// first starts a new server. If it does not start, first removes it.
-func (s *server) first(ctx context.Context) error {
+// startOrClose starts a new server. If it does not start, first removes it.
+func (s *server) startOrClose(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	return nil
 }
 
-// kept ends the test if err is not nil. Otherwise it closes s after the test, and returns it.
-func kept[S io.Closer](t testing.TB, s S, err error) S {
+// closeAfterTest ends the test if err is not nil. Otherwise it closes s after the test, and returns
+// it.
+func closeAfterTest[S io.Closer](t testing.TB, s S, err error) S {
 	t.Helper()
-	need(t, err)
-	t.Cleanup(func() { closed(t, s.Close()) })
+	mustOrSkip(t, err)
+	t.Cleanup(func() { reportError(t, s.Close()) })
 	return s
 }

@@ -23,7 +23,7 @@ func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
 	if s.server == nil {
 		// Without autovacuum, plans use statistics only if a test runs ANALYZE.
 		server, err := StartPostgres(t.Context(), "autovacuum=off")
-		need(t, err)
+		mustOrSkip(t, err)
 		server.shared = true
 		s.server, s.templates = server, map[string]string{}
 	}
@@ -39,7 +39,7 @@ func (s *SharedPostgres) Copy(t testing.TB, template string, fill func(url strin
 	defer s.mu.Unlock()
 	if s.templates[template] == "" {
 		url, err := server.CreateDatabase(t.Context())
-		need(t, err)
+		mustOrSkip(t, err)
 		fill(url)
 		s.templates[template] = url
 	}

@@ -10,30 +10,30 @@ import (
 )
 
 // Chromium returns the path of a complete Chromium, with windows and developer tools.
-func Chromium(t testing.TB) string { t.Helper(); return found(t, locate.Chromium) }
+func Chromium(t testing.TB) string { t.Helper(); return mustFind(t, locate.Chromium) }
 
 // HeadlessShell returns the path of Chromium's headless shell, which needs less processor time.
-func HeadlessShell(t testing.TB) string { t.Helper(); return found(t, locate.HeadlessShell) }
+func HeadlessShell(t testing.TB) string { t.Helper(); return mustFind(t, locate.HeadlessShell) }
 
 // Curl returns the path of curl.
-func Curl(t testing.TB) string { t.Helper(); return found(t, locate.Curl) }
+func Curl(t testing.TB) string { t.Helper(); return mustFind(t, locate.Curl) }
 
 // Node returns the path of Node.js.
-func Node(t testing.TB) string { t.Helper(); return found(t, locate.Node) }
+func Node(t testing.TB) string { t.Helper(); return mustFind(t, locate.Node) }
 
 // Python returns the path of python3.
-func Python(t testing.TB) string { t.Helper(); return found(t, locate.Python) }
+func Python(t testing.TB) string { t.Helper(); return mustFind(t, locate.Python) }
 
 // Django returns the path of a Python that has Django.
-func Django(t testing.TB) string { t.Helper(); return found(t, locate.Django) }
+func Django(t testing.TB) string { t.Helper(); return mustFind(t, locate.Django) }
 
 // Promtool returns the path of Prometheus's promtool.
-func Promtool(t testing.TB) string { t.Helper(); return found(t, locate.Promtool) }
+func Promtool(t testing.TB) string { t.Helper(); return mustFind(t, locate.Promtool) }
 
-func found(t testing.TB, part locate.Part) string {
+func mustFind(t testing.TB, part locate.Part) string {
 	t.Helper()
 	path, err := part.Find()
-	need(t, err)
+	mustOrSkip(t, err)
 	return path
 }
 
@@ -42,15 +42,15 @@ func found(t testing.TB, part locate.Part) string {
 func FreePort(t testing.TB) int {
 	t.Helper()
 	p, err := claim()
-	need(t, err)
-	t.Cleanup(func() { closed(t, p.release()) })
+	mustOrSkip(t, err)
+	t.Cleanup(func() { reportError(t, p.release()) })
 	return p.port
 }
 
-// need ends the test unless err is nil. If a program is not installed, a disk cannot be mounted, or
-// npm cannot install modules, the test is skipped. In CI it fails, since a skip would hide that
-// nothing was tested.
-func need(t testing.TB, err error) {
+// mustOrSkip ends the test unless err is nil. If a program is not installed, a disk cannot be
+// mounted, or npm cannot install modules, the test is skipped. In CI it fails, since a skip would
+// hide that nothing was tested.
+func mustOrSkip(t testing.TB, err error) {
 	t.Helper()
 	var missing *locate.Missing
 	ci, _ := strconv.ParseBool(os.Getenv("CI")) // any other text means that this is not CI
@@ -63,7 +63,7 @@ func need(t testing.TB, err error) {
 	}
 }
 
-func closed(t testing.TB, err error) {
+func reportError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Error(err)

@@ -193,7 +193,7 @@ func TestAdmissionOfUnreadRequest(t *testing.T) {
 	none, strangers, all := refusals{}, refusals{stranger: true}, refusals{true, true, true}
 	for _, c := range []struct {
 		strangers, known int
-		stands           bool // the database has stood still for so long that the limit is lower
+		stalled          bool // the database has stood still for so long that the limit is lower
 		want             refusals
 	}{
 		{0, 2*half - 1, false, none},
@@ -213,7 +213,7 @@ func TestAdmissionOfUnreadRequest(t *testing.T) {
 				}
 			}
 			most := MaxUnderWay
-			if c.stands {
+			if c.stalled {
 				most = minUnderWayLimit
 				time.Sleep(time.Minute)
 			}

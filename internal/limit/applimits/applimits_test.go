@@ -51,8 +51,8 @@ func (s *sharedLimiter) set(away, lost bool) {
 	s.away, s.lost = away, lost
 }
 
-// calls returns the number of requested buckets, and sets whether the limiter is away.
-func (s *sharedLimiter) calls(away bool) int {
+// setAwayAndCount returns the number of requested buckets, and sets whether the limiter is away.
+func (s *sharedLimiter) setAwayAndCount(away bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away = away
@@ -317,12 +317,12 @@ func TestLimitsTakesWaitForAPlace(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		asked := r.limiter.calls(true)
+		asked := r.limiter.setAwayAndCount(true)
 		r.expect(applimits.Take, "web", "", keys, answer{left: "[0]", wait: 80 * time.Second, local: true}) // the wait behind two callers
 		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Local || a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
-		servertest.Same(r.T, "calls for the refused", r.limiter.calls(false), asked)
+		servertest.Same(r.T, "calls for the refused", r.limiter.setAwayAndCount(false), asked)
 		for range 2 {
 			if a := <-done; !a.Admitted || a.Local {
 				r.Errorf("%+v", a)

@@ -66,7 +66,7 @@ func TestTheLimiterIsTheSecondGate(t *testing.T) {
 // If the database could not write a send, the send has no row and is refunded in the limiter. The
 // refund is repeated until the limiter answers, even after minutes, because the send would
 // otherwise count for an hour and a day.
-func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
+func TestPlaceIsGivenBackUntilTheLimiterAnswers(t *testing.T) {
 	for name, disturb := range map[string]func(*vtest.Rig){
 		"answers":           func(*vtest.Rig) {},
 		"answers at last":   (*vtest.Rig).LoseFirstRefund,
@@ -75,9 +75,9 @@ func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			disturb(r)
-			r.CutStore()
+			r.LoseStore()
 			r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
-			r.MendStore()
+			r.EndStoreFaults()
 			r.Sleep(3 * time.Minute)
 			r.Limiter.Intercept(nil)
 			r.Sleep(5 * time.Second)
@@ -106,11 +106,11 @@ func TestRefusalsAreRecordedAfterDatabaseOutage(t *testing.T) {
 		}
 		r.Sleep(2 * time.Second)
 		want("before", 30, time.Minute)
-		r.CutStore()
+		r.LoseStore()
 		r.RefuseTo(vtest.Ana)
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana)
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(6 * time.Second) // an open row is written once in five seconds
 		want("after the absence", 32, 53*time.Second)
 	})
@@ -120,9 +120,9 @@ func TestRefusalsAreRecordedAfterDatabaseOutage(t *testing.T) {
 func TestDatabaseRefusalIsRefundedForNetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.Limiter.Intercept(vtest.Unreachable("Record"))
 		r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
 	})
@@ -142,7 +142,7 @@ func TestDatabaseDecidesAlone(t *testing.T) {
 		r.WantQuota("a success alone", r.SendTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
 		r.WantQuota("looking alone", r.QuotaOf(""), "[0 3 8]", time.Minute)
 		r.Sleep(10 * time.Second)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.Sleep(2 * time.Second)
 		d := r.QuotaOf("")
 		r.WantQuota("looking when it is back", d, "[0 3 8]", 48*time.Second)
@@ -209,7 +209,7 @@ func TestOutageEndsWithCallOfSameSize(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		vtest.Equal(r, "lines", lines(), outages{away: 1})
 		r.Want("why away", r.Svc.Gates.WhyAway(), quota.ErrUnavailable)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		vtest.Equal(r, "lines of one that works", lines(), outages{away: 1, back: 1})
 		r.Want("why away", r.Svc.Gates.WhyAway(), error(nil))
 	})
@@ -275,7 +275,7 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 			r.LoseLimiter()
 			for n := range 7 {
 				if n == 5 {
-					r.EmptyLimiter()
+					r.ReplaceLimiter()
 				}
 				r.SendTo(fmt.Sprintf("r%d.n%d@example.com", round, n))
 				r.Sleep(2 * time.Second) // the limiter is tried again meanwhile
@@ -293,7 +293,7 @@ func TestWhatCannotBeAddedIsLoggedOnceAMinute(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		for minutes := range 2 {
-			r.EmptyLimiter()
+			r.ReplaceLimiter()
 			r.Limiter.Intercept(vtest.Unreachable("Record"))
 			for range 5 {
 				r.Want("left in the hour, by the database", r.QuotaAt(r.Svc).Rules[1].Remaining(), 4)

@@ -33,7 +33,7 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules func(*vtest.Settings)
 		// test returns the wait in the second refusal, and the wait that it must have.
-		test func(r *vtest.Rig, refuse func() time.Duration) (told, want time.Duration)
+		test func(r *vtest.Rig, refuse func() time.Duration) (got, want time.Duration)
 	}{
 		"the wait ended": {secondAndHour, func(r *vtest.Rig, refuse func() time.Duration) (_, _ time.Duration) {
 			r.SendTo(vtest.Ana)
@@ -48,13 +48,13 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 			r.SendTo(vtest.Ana)
 			r.Sleep(500 * time.Millisecond)
 			refuse()
-			r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+			r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 			r.AskAt(slow(r), ask, true)
 			r.Sleep(moment)
 			return refuse(), time.Second - moment
 		}},
 		"a refund": {secondAndHour, func(r *vtest.Rig, refuse func() time.Duration) (_, _ time.Duration) {
-			_, _, fail := r.Orphan(vtest.NoMailbox)
+			_, _, fail := r.SendByDeadProcess(vtest.NoMailbox)
 			r.Sleep(500 * time.Millisecond)
 			refuse()
 			fail()
@@ -79,7 +79,7 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 			func(r *vtest.Rig, refuse func() time.Duration) (_, _ time.Duration) {
 				r.AskAt(r.Svc, stranger, true)
 				r.Sleep(time.Second)
-				_, _, fail := r.Orphan(vtest.NoMailbox)
+				_, _, fail := r.SendByDeadProcess(vtest.NoMailbox)
 				r.Sleep(time.Second)
 				refuse()
 				fail()
@@ -133,10 +133,10 @@ func TestReusedRefusalCountsOtherReplicas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleWith(t, c.rules, func(r *vtest.Rig) {
 				first := r.Replica(r.MailServer)
-				told, want := c.test(r, func() time.Duration {
+				got, want := c.test(r, func() time.Duration {
 					return r.AskAt(first, stranger, false).Quota.RetryAfter()
 				})
-				r.Want("told", told, want)
+				r.Want("told", got, want)
 			})
 		})
 	}

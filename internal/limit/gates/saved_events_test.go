@@ -392,9 +392,9 @@ func TestSavedEventsLogWhatIsDropped(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.NoError(kept.Limiter().Record(r.Context(), "network", time.Hour, events[:1]))
 		const line = "limiter's changes not saved"
-		said := r.Printed.String()
-		vtest.Equal(r, "lines", strings.Count(said, line), 2)
-		vtest.Equal(r, "lines", strings.Contains(said, "count=1 "), true)
-		vtest.Equal(r, "lines", strings.Contains(said, "count=200 "), true)
+		logged := r.Printed.String()
+		vtest.Equal(r, "lines", strings.Count(logged, line), 2)
+		vtest.Equal(r, "lines", strings.Contains(logged, "count=1 "), true)
+		vtest.Equal(r, "lines", strings.Contains(logged, "count=200 "), true)
 	})
 }

@@ -32,7 +32,7 @@ func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(withoutRedis), func(r *vtest.Rig) {
 		b, stop := r.StartReplica(r.MailServer)
 		defer stop()
-		told := func(what string, used int, wait time.Duration) {
+		wantOnAll := func(what string, used int, wait time.Duration) {
 			r.Helper()
 			for _, s := range []*vtest.Service{r.Svc, b, r.Replica(r.MailServer)} {
 				d := r.QuotaAt(s)
@@ -49,18 +49,18 @@ func TestReplicasWithoutRedisTellTheSame(t *testing.T) {
 		r.MailServer.Answer(func(ctx context.Context) error { <-release; return vtest.NoMailbox(ctx) })
 		r.AskAt(r.Svc, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(time.Second)
-		told("under way", 1, time.Hour-time.Second)
+		wantOnAll("under way", 1, time.Hour-time.Second)
 		close(release)
 		r.Sleep(0)
-		told("given back", 0, 0)
+		wantOnAll("given back", 0, 0)
 		r.AskAt(b, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(time.Minute)
-		told("sent", 1, 59*time.Minute)
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		told("reset", 0, 0)
+		wantOnAll("sent", 1, 59*time.Minute)
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
+		wantOnAll("reset", 0, 0)
 		r.AskAt(b, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(time.Hour - time.Microsecond)
-		told("1 µs early", 1, time.Microsecond)
+		wantOnAll("1 µs early", 1, time.Microsecond)
 		r.Sleep(time.Microsecond)
 		r.AskAt(r.Replica(r.MailServer), vtest.AskFor(vtest.Ana), true)
 	})
@@ -74,11 +74,11 @@ func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 		r.Sleep(2 * gates.KeepEvery)
 		restarted := r.ReplicaOn(&lateLook{DB: r.Store, late: 10 * time.Millisecond}, r.MailServer, r.Carrier)
 		for name, s := range map[string]*vtest.Service{"sent": r.Svc, "restarted": restarted} {
-			asked := map[string]int{}
+			calls := map[string]int{}
 			if name == "restarted" {
 				r.AskAt(s, vtest.AskFor(vtest.Ana), false)
 			}
-			r.Store.SetFault(func(method string) sqlitetest.Fault { asked[method]++; return sqlitetest.None })
+			r.Store.SetFault(func(method string) sqlitetest.Fault { calls[method]++; return sqlitetest.None })
 			var all sync.WaitGroup
 			for range 500 {
 				all.Go(func() {
@@ -90,9 +90,9 @@ func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 			}
 			all.Wait()
 			r.Store.SetFault(nil)
-			few := asked["ReadHistory"] < 100 || name == "sent" // only the other replica's reads take time, and are shared
+			few := calls["ReadHistory"] < 100 || name == "sent" // only the other replica's reads take time, and are shared
 			vtest.Equal(r, name+": few reads, no Begin: few", few, true)
-			vtest.Equal(r, name+": few reads, no Begin", asked["Begin"], 0)
+			vtest.Equal(r, name+": few reads, no Begin", calls["Begin"], 0)
 		}
 		vtest.Equal(r, "used: Used", r.QuotaAt(restarted).Rules[0].Used, 1)
 		vtest.Equal(r, "used: Used", r.QuotaAt(restarted).Rules[1].Used, 1)
@@ -101,37 +101,37 @@ func TestWithoutRedisAFloodSharesReads(t *testing.T) {
 	})
 }
 
-// looked counts the calls of Peek of a limiter in this process.
-type looked struct {
+// peekCounter counts the calls of Peek of a limiter in this process.
+type peekCounter struct {
 	gates.Limiter
-	looks *int
+	peeks *int
 }
 
-func (l looked) Unwrap() gates.Limiter { return l.Limiter }
+func (p peekCounter) Unwrap() gates.Limiter { return p.Limiter }
 
-func (l looked) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	*l.looks++
-	return l.Limiter.Peek(ctx, r)
+func (p peekCounter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
+	*p.peeks++
+	return p.Limiter.Peek(ctx, r)
 }
 
 // Without Redis, a refusal in a flood reads this process's events once, and a refund is made at
 // once, even if the request has ended.
 func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
-		looks := 0
-		g := gates.New(looked{quota.NewMemory(time.Now), &looks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now),
+		peeks := 0
+		g := gates.New(peekCounter{quota.NewMemory(time.Now), &peeks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now),
 			func() {}, time.Now, r.Logger)
-		p := r.Svc.Terms().Purposes["default"]
+		p := r.Svc.Policies().Purposes["default"]
 		ana := buckets.NewPlan(
-			buckets.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.Person().Recipient, Purpose: p}, p.Policy.Rules)
+			buckets.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.AnaTarget().Recipient, Purpose: p}, p.Policy.Rules)
 		r.SendTo(vtest.Ana)
 		g.RefundOverruled(r.Context(), ana, uuid.New(), quota.Decision{}, time.Now(),
 			store.BeginAnswer{Now: time.Now(), History: []quota.Event{{ID: "a", At: time.Now()}}})
-		looks = 0
+		peeks = 0
 		_, refused, err := g.AnswerRefusedBefore(r.Context(), ana)
 		vtest.Equal(r, "refused", refused, true)
 		r.NoError(err)
-		vtest.Equal(r, "looks", looks, 1)
+		vtest.Equal(r, "looks", peeks, 1)
 		ended, cancel := context.WithCancel(r.Context())
 		cancel()
 		r.NoError(g.Refund(ended, "a", "another bucket"))

@@ -50,10 +50,10 @@ func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, req
 // rule refused, they share it for at least a minute.
 func TestBatchSharesARowUntilTheDeadline(t *testing.T) {
 	for _, c := range []struct {
-		name        string
-		scope       quota.Scope
-		told, later time.Duration
-		same        bool
+		name              string
+		scope             quota.Scope
+		retryAfter, after time.Duration
+		same              bool
 	}{
 		{"before the deadline", quota.Recipient, time.Minute, time.Minute - 1, true},
 		{"at the deadline", quota.Recipient, time.Minute, time.Minute, false},
@@ -66,11 +66,11 @@ func TestBatchSharesARowUntilTheDeadline(t *testing.T) {
 	} {
 		r := New(nil, time.Now, nil)
 		row := refusal(1, "")
-		row.RetryAfter = c.told
+		row.RetryAfter = c.retryAfter
 		r.addAt(row, c.scope, refusedAt)
 		first, _ := r.takeUnwritten(refusedAt, 0)
-		r.addAt(row, c.scope, refusedAt.Add(c.later))
-		second, _ := r.takeUnwritten(refusedAt.Add(c.later), 0)
+		r.addAt(row, c.scope, refusedAt.Add(c.after))
+		second, _ := r.takeUnwritten(refusedAt.Add(c.after), 0)
 		if len(first) != 1 || len(second) != 1 || (first[0].ID == second[0].ID) != c.same {
 			t.Errorf("%s: %+v, %+v", c.name, first, second)
 		}
@@ -161,23 +161,23 @@ func TestBatchCountsDistinctRecipients(t *testing.T) {
 	}
 }
 
-// written is a database that stores the counts of all rows that it gets.
-type written struct {
+// recordingDatabase is a database that stores the counts of all rows that it gets.
+type recordingDatabase struct {
 	counts []int
 	err    error
 }
 
-func (w *written) RecordRefusals(_ context.Context, rows []store.SendOrRefusal) error {
+func (d *recordingDatabase) RecordRefusals(_ context.Context, rows []store.SendOrRefusal) error {
 	for _, row := range rows {
-		w.counts = append(w.counts, row.Count)
+		d.counts = append(d.counts, row.Count)
 	}
-	return w.err
+	return d.err
 }
 
 // A row is written at its first refusal, then once in five seconds, at its deadline, at a stop, and
 // soon after a failed write. A clock that was set back delays no write.
 func TestBatchRewritesAnOpenRowOnceInFiveSeconds(t *testing.T) {
-	db, now := &written{}, refusedAt
+	db, now := &recordingDatabase{}, refusedAt
 	r := New(db, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	step := func(what string, after time.Duration, refusals int, write func(context.Context), want ...int) {
 		t.Helper()

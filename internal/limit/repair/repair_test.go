@@ -20,12 +20,12 @@ import (
 	"sendcode/quota"
 )
 
-// fakeLimiter records its calls, and fails while it is gone.
+// fakeLimiter records its calls, and fails while it is limiterAway.
 type fakeLimiter struct {
-	calls  []string
-	gone   bool
-	partly string // ID of an event whose refund fails as if a part of a Cluster were away
-	then   func() // runs once, before the next call has an effect
+	calls       []string
+	limiterAway bool
+	partly      string // ID of an event whose refund fails as if a part of a Cluster were away
+	then        func() // runs once, before the next call has an effect
 }
 
 func (l *fakeLimiter) call(format string, args ...any) error {
@@ -33,7 +33,7 @@ func (l *fakeLimiter) call(format string, args ...any) error {
 		l.then = nil
 		then()
 	}
-	if l.gone {
+	if l.limiterAway {
 		return quota.ErrUnavailable
 	}
 	l.calls = append(l.calls, fmt.Sprintf(format, args...))
@@ -140,12 +140,12 @@ func newIdle(t *testing.T) *idle {
 	return r
 }
 
-// asked fails the test unless calls are the database's calls since the last comparison, and told
-// are the limiter's.
-func (i *idle) asked(what string, calls []string, told ...string) {
+// wantCalls fails the test unless calls are the database's calls since the last comparison, and
+// limiterCalls are the limiter's.
+func (i *idle) wantCalls(what string, calls []string, limiterCalls ...string) {
 	i.Helper()
 	servertest.Same(i.T, what+": calls of the database", fmt.Sprintf("%q", i.db.calls), fmt.Sprintf("%q", calls))
-	i.wants(what, told...)
+	i.wants(what, limiterCalls...)
 	i.db.calls = nil
 }
 
@@ -156,19 +156,19 @@ func (i *idle) wants(what string, calls ...string) {
 	i.calls = nil
 }
 
-// flushed settles the sends, as Run does at each tick.
-func (i *idle) flushed() { i.settle(i.Context()) }
+// settleAll settles the sends, as Run does at each tick.
+func (i *idle) settleAll() { i.settle(i.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 
-// takenBack returns the call of RefundLater that refunds a send.
-func takenBack(id, bucket string) []string {
+// refundLaterCall returns the call of RefundLater that refunds a send.
+func refundLaterCall(id, bucket string) []string {
 	return []string{fmt.Sprintf("later %-16s [%s]", id, bucket)}
 }
 
-// sent queues a send that only the database has counted for the recipient. It returns the send's
-// bucket.
-func (i *idle) sent(h byte, id string) (bucket string) {
+// queueSend queues a send that only the database has counted for the recipient. It returns the
+// send's bucket.
+func (i *idle) queueSend(h byte, id string) (bucket string) {
 	p := buckets.NewPlan(buckets.Subject{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{h}, Purpose: login},
 		login.Policy.Rules)
 	i.SettleLater(uuid.UUID([]byte(fmt.Sprintf("%-16s", id))), p.Buckets)
@@ -192,25 +192,25 @@ func TestRefundDueRowsRepeats(t *testing.T) {
 		t.Helper()
 		r.refundDueRows(t.Context())
 	}
-	r.gone = true
+	r.limiterAway = true
 	repeat()
-	r.asked("away", []string{"LeaseDueRefunds"})
+	r.wantCalls("away", []string{"LeaseDueRefunds"})
 	servertest.Same(t, "lease", r.db.lease, r.Lease)
 	servertest.Same(t, "limit", r.db.limit, refundBatch)
 	repeat()
-	r.asked("still away", []string{"LeaseDueRefunds"})
+	r.wantCalls("still away", []string{"LeaseDueRefunds"})
 	servertest.Same(t, "lines", strings.Count(r.printed.String(), "refund postponed"), 1)
-	r.gone = false
+	r.limiterAway = false
 	repeat()
 	servertest.Same(t, "limit after a failure", r.db.limit, 1)
-	var told []string
+	var refundCalls []string
 	for _, due := range r.db.due {
 		v := due.Verification
 		bucket := buckets.Recipient(v.App, v.Channel, login.SharedBucketName(), v.Recipient)
-		told = append(told, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), bucket))
+		refundCalls = append(refundCalls, fmt.Sprintf("refund %s [%s]", string(due.ID[:]), bucket))
 	}
-	r.asked("back", []string{"LeaseDueRefunds", "Refunded 1", "Refunded 2"}, told...)
-	r.gone = true
+	r.wantCalls("back", []string{"LeaseDueRefunds", "Refunded 1", "Refunded 2"}, refundCalls...)
+	r.limiterAway = true
 	repeat()
 	servertest.Same(t, "limit after that", r.db.limit, refundBatch)
 	servertest.Same(t, "lines in the next outage", strings.Count(r.printed.String(), "refund postponed"), 2)
@@ -225,7 +225,7 @@ func TestARowThatFailsStopsNoOthers(t *testing.T) {
 	r.partly = string(r.db.due[0].ID[:])
 	r.refundDueRows(t.Context())
 	second := r.db.due[1].ID
-	r.asked("both", []string{"LeaseDueRefunds", "Refunded 2"}, "partly", fmt.Sprintf("refund %s []", second[:]))
+	r.wantCalls("both", []string{"LeaseDueRefunds", "Refunded 2"}, "partly", fmt.Sprintf("refund %s []", second[:]))
 	r.refundDueRows(t.Context())
 	servertest.Same(t, "limit", r.db.limit, refundBatch)
 }
@@ -235,20 +235,20 @@ func TestARowThatFailsStopsNoOthers(t *testing.T) {
 func TestSettleRecordsASendOnceMore(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := newIdle(t)
-		bucket := r.sent(1, "a")
-		r.sent(1, "b")
+		bucket := r.queueSend(1, "a")
+		r.queueSend(1, "b")
 		recorded := func(id string) string { return "record " + bucket + " 1h0m0s " + id }
-		r.flushed()
+		r.settleAll()
 		r.wants("at once", recorded("a"), recorded("b"))
 		time.Sleep(repeatRecordAfter - 1)
-		r.flushed()
+		r.settleAll()
 		r.wants("before")
 		r.db.reset["b"] = true
 		time.Sleep(time.Nanosecond)
-		r.flushed()
-		r.wants("after", append([]string{recorded("a")}, takenBack("b", bucket)...)...)
+		r.settleAll()
+		r.wants("after", append([]string{recorded("a")}, refundLaterCall("b", bucket)...)...)
 		time.Sleep(repeatRecordAfter)
-		r.flushed()
+		r.settleAll()
 		r.wants("no more")
 	})
 }
@@ -257,13 +257,13 @@ func TestSettleRecordsASendOnceMore(t *testing.T) {
 func TestASendThatHasLeftItsWindow(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := newIdle(t)
-		bucket := r.sent(1, "a")
+		bucket := r.queueSend(1, "a")
 		time.Sleep(time.Hour)
-		r.flushed()
+		r.settleAll()
 		r.wants("at the end", "record "+bucket+" 1h0m0s a")
-		r.sent(1, "b")
+		r.queueSend(1, "b")
 		time.Sleep(time.Nanosecond)
-		r.flushed()
+		r.settleAll()
 		r.wants("after it")
 	})
 }
@@ -272,21 +272,21 @@ func TestASendThatHasLeftItsWindow(t *testing.T) {
 // back.
 func TestSettleKeepsWhatFails(t *testing.T) {
 	r := newIdle(t)
-	bucket := r.sent(1, "a")
-	r.sent(1, "b")
-	r.sent(1, "c")
+	bucket := r.queueSend(1, "a")
+	r.queueSend(1, "b")
+	r.queueSend(1, "c")
 	recorded := func(id string) string { return "record " + bucket + " 1h0m0s " + id }
 	r.db.away["Ping"] = true
-	r.flushed()
+	r.settleAll()
 	r.wants("without the database")
 	r.db.away["Ping"], r.db.away["SendsByID 1"] = false, true
-	r.flushed()
+	r.settleAll()
 	r.wants("without the row")
-	r.db.away["SendsByID 1"], r.gone = false, true
-	r.flushed()
+	r.db.away["SendsByID 1"], r.limiterAway = false, true
+	r.settleAll()
 	r.wants("without the limiter")
-	r.gone = false
-	r.flushed()
+	r.limiterAway = false
+	r.settleAll()
 	r.wants("with both", recorded("a"), recorded("b"), recorded("c"))
 }
 
@@ -294,20 +294,20 @@ func TestSettleKeepsWhatFails(t *testing.T) {
 // answer. The send is then reset, too.
 func TestResetDuringRecord(t *testing.T) {
 	r := newIdle(t)
-	bucket := r.sent(1, "a")
+	bucket := r.queueSend(1, "a")
 	r.then = func() { r.db.reset["a"] = true }
-	r.flushed()
-	r.wants("under way", append([]string{"record " + bucket + " 1h0m0s a"}, takenBack("a", bucket)...)...)
-	r.flushed()
+	r.settleAll()
+	r.wants("under way", append([]string{"record " + bucket + " 1h0m0s a"}, refundLaterCall("a", bucket)...)...)
+	r.settleAll()
 	r.wants("later")
 
-	r.sent(1, "b")
-	r.then = func() { r.gone, r.db.away["SendsByID 1"] = false, true }
-	r.flushed()
+	r.queueSend(1, "b")
+	r.then = func() { r.limiterAway, r.db.away["SendsByID 1"] = false, true }
+	r.settleAll()
 	r.db.away["SendsByID 1"], r.db.reset["b"] = false, true
 	r.wants("the database is away", "record "+bucket+" 1h0m0s b")
-	r.flushed()
-	r.wants("reset meanwhile", takenBack("b", bucket)...)
+	r.settleAll()
+	r.wants("reset meanwhile", refundLaterCall("b", bucket)...)
 }
 
 func TestSettleLaterIsBounded(t *testing.T) {
@@ -328,19 +328,19 @@ func TestRefundAfterNeverWrittenTime(t *testing.T) {
 		s.db.rows = map[uuid.UUID]store.Status{id: store.Refused} // a refusal's row is not the send's
 		s.db.away["Ping"] = true
 		s.settle(t.Context())
-		s.asked("away", []string{"Ping"})
+		s.wantCalls("away", []string{"Ping"})
 		s.db.away["Ping"] = false
-		looked := []string{"Ping", "SendsByID 1"}
+		lookupCalls := []string{"Ping", "SendsByID 1"}
 		s.settle(t.Context())
-		s.asked("missing", looked)
+		s.wantCalls("missing", lookupCalls)
 		time.Sleep(NeverWrittenAfter - 1)
 		s.settle(t.Context())
-		s.asked("missing for less", looked)
+		s.wantCalls("missing for less", lookupCalls)
 		time.Sleep(time.Nanosecond)
 		s.settle(t.Context())
-		s.asked("missing for long", looked, fmt.Sprintf("later %s [ana]", id[:]))
+		s.wantCalls("missing for long", lookupCalls, fmt.Sprintf("later %s [ana]", id[:]))
 		s.settle(t.Context())
-		s.asked("settled", nil)
+		s.wantCalls("settled", nil)
 	})
 }
 
@@ -351,7 +351,7 @@ func TestRefundOfSendToOtherRecipient(t *testing.T) {
 	id := uuid.UUID{1}
 	s.SettleLater(id, map[quota.Scope]string{quota.Recipient: "another", quota.IP: "kept"})
 	s.settle(t.Context())
-	s.asked("there", []string{"Ping", "SendsByID 1"}, fmt.Sprintf("later %s [another]", id[:]))
+	s.wantCalls("there", []string{"Ping", "SendsByID 1"}, fmt.Sprintf("later %s [another]", id[:]))
 }
 
 // If more rows are uncertain than one statement can look up, all are looked up, and the first is
@@ -362,16 +362,16 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 		s.SettleLater(uuid.UUID{byte(i), byte(i >> 8), 1}, nil)
 	}
 	s.settle(t.Context())
-	s.asked("there", []string{"Ping", "SendsByID 1", "Ping", "SendsByID 1000", "Ping", "SendsByID 1"})
+	s.wantCalls("there", []string{"Ping", "SendsByID 1", "Ping", "SendsByID 1000", "Ping", "SendsByID 1"})
 	s.settle(t.Context())
-	s.asked("settled", nil)
+	s.wantCalls("settled", nil)
 }
 
 // Run records a queued send at the first tick, and makes the pending refunds at each.
 func TestRunSettlesAtATick(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		s := newIdle(t)
-		bucket := s.sent(1, "a")
+		bucket := s.queueSend(1, "a")
 		ended, cancel := context.WithTimeout(t.Context(), 5*s.Tick/2)
 		defer cancel()
 		s.Repair.Run(ended)
@@ -382,7 +382,7 @@ func TestRunSettlesAtATick(t *testing.T) {
 // A stop makes the records and the refunds that are queued.
 func TestRunFlushesAtItsStop(t *testing.T) {
 	s := newIdle(t)
-	bucket := s.sent(1, "a")
+	bucket := s.queueSend(1, "a")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.Repair.Run(ended)
@@ -400,9 +400,9 @@ func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	want := fmt.Sprintf("record %s 1h0m0s %s", buckets.Failures("shop", recipient.Email, send.Recipient), send.ID[:])
 	s.CountBadAddress(t.Context(), send)
 	s.wants("at once", want)
-	s.gone = true
+	s.limiterAway = true
 	s.CountBadAddress(t.Context(), send)
-	s.gone = false
+	s.limiterAway = false
 	s.settle(t.Context())
 	s.wants("after the limiter was away", want)
 }

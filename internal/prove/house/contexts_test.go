@@ -12,18 +12,18 @@ import (
 // structsWithContext are the types that may contain a context, each with the reason. Everywhere
 // else a context is a parameter.
 var structsWithContext = map[string]string{
-	"internal/base/logs.requestContext":      "it is one",
-	"internal/deliver/delivery/oauth.Source": "ends its work in the background",
-	"internal/deliver/webhook.Deliverer":     "ends its work in the background",
-	"internal/deliver/outbox.Outbox":         "ends its work in the background",
-	"internal/deliver/outbox.flight":         "an attempt that another message may end",
-	"internal/limit/gates.Gates":             "ends its work in the background",
-	"internal/store/batch.Call":              "a call that waits for another goroutine",
-	"quota.scriptCall":                       "a call that waits for another goroutine",
-	"internal/deliver/delivery/oauth.wire":   "http.RoundTripper has no parameter for it",
-	"internal/run/commands.interruptible":    "io.Reader has no parameter for it",
-	"internal/store/postgres.pgConn":         "one call's sqldb.Conn has it once, for all statements",
-	"internal/store/sqlite.statementConn":    "one call's sqldb.Conn has it once, for all statements",
+	"internal/base/logs.requestContext":         "it is one",
+	"internal/deliver/delivery/oauth.Source":    "ends its work in the background",
+	"internal/deliver/webhook.Deliverer":        "ends its work in the background",
+	"internal/deliver/outbox.Outbox":            "ends its work in the background",
+	"internal/deliver/outbox.flight":            "an attempt that another message may end",
+	"internal/limit/gates.Gates":                "ends its work in the background",
+	"internal/store/batch.Call":                 "a call that waits for another goroutine",
+	"quota.scriptCall":                          "a call that waits for another goroutine",
+	"internal/deliver/delivery/oauth.transport": "http.RoundTripper has no parameter for it",
+	"internal/run/commands.interruptible":       "io.Reader has no parameter for it",
+	"internal/store/postgres.pgConn":            "one call's sqldb.Conn has it once, for all statements",
+	"internal/store/sqlite.statementConn":       "one call's sqldb.Conn has it once, for all statements",
 }
 
 // settableByTests are exported variables of the product that only tests set, before anything runs.
@@ -37,7 +37,7 @@ var settableByTests = []string{
 func TestContextsAreParameters(t *testing.T) {
 	found := map[string]bool{}
 	for _, s := range sources(t) {
-		if s.test || free(s.pkg) {
+		if s.test || mayImportAll(s.pkg) {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -79,7 +79,7 @@ func TestVariablesAreSetInTheirPackage(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, d := range s.file.Decls {
 			group, is := d.(*ast.GenDecl)
-			if !is || group.Tok != token.VAR || s.test || free(s.pkg) {
+			if !is || group.Tok != token.VAR || s.test || mayImportAll(s.pkg) {
 				continue
 			}
 			for _, spec := range group.Specs {
@@ -113,7 +113,7 @@ func TestVariablesAreSetInTheirPackage(t *testing.T) {
 			if !variables[name] {
 				return
 			}
-			if set[name] = true; !slices.Contains(settableByTests, name) || !s.test && !free(s.pkg) {
+			if set[name] = true; !slices.Contains(settableByTests, name) || !s.test && !mayImportAll(s.pkg) {
 				t.Errorf("%s sets or points to %s; pass it as a setting", s.name, name)
 			}
 		}

@@ -15,16 +15,16 @@ func TestImportsFollowTheTables(t *testing.T) {
 			continue
 		}
 		for _, imported := range s.imports {
-			if problem := judge(s.pkg, s.test || free(s.pkg), imported); problem != "" {
+			if problem := judge(s.pkg, s.test || mayImportAll(s.pkg), imported); problem != "" {
 				t.Errorf("%s: %s", s.name, problem)
 			}
 		}
 	}
 }
 
-// free reports whether a package may import all our packages: a kit for tests, except historytest,
-// a package with tests only, or a tool.
-func free(pkg string) bool {
+// mayImportAll reports whether a package may import all our packages: a kit for tests, except
+// historytest, a package with tests only, or a tool.
+func mayImportAll(pkg string) bool {
 	return pkg != "internal/kit/historytest" && (strings.HasSuffix(pkg, "test") || within(pkg, "internal/kit/...") ||
 		within(pkg, "internal/prove/...") || within(pkg, "tools/..."))
 }
@@ -43,7 +43,7 @@ func judge(pkg string, forTests bool, imported string) string {
 		return ""
 	case isOurs && !ok:
 		return "its package is not in the table: say in internal/prove/house/tables_test.go which of our packages it may import"
-	case isOurs && (free(ours) || !slices.ContainsFunc(words(list), allows)):
+	case isOurs && (mayImportAll(ours) || !slices.ContainsFunc(words(list), allows)):
 		return fmt.Sprintf(
 			"%s may not import %s: declare an interface where it is needed and let internal/run/app join the two, "+
 				"or change internal/prove/house/tables_test.go and say why in the commit", pkg, ours)

@@ -83,20 +83,20 @@ func runbooks(t *testing.T) map[string]string {
 
 // product returns the source files of the product, without tests, kits and tools.
 func product(t *testing.T) []source {
-	return slices.DeleteFunc(slices.Clone(sources(t)), func(s source) bool { return s.test || free(s.pkg) })
+	return slices.DeleteFunc(slices.Clone(sources(t)), func(s source) bool { return s.test || mayImportAll(s.pkg) })
 }
 
 var (
 	texts = regexp.MustCompile("\"(?:[^\"\\\\\n]|\\\\.)*\"|`[^`]*`|'(?:[^'\\\\\n]|\\\\.)+'|//[^\n]*")
-	// begins matches a call that logs a warning or an error, up to its message.
-	begins = regexp.MustCompile(`(?i:\blogger)\.(?:Warn|Error)(?:Context\([^,]+, |\()|\bslog\.Level(?:Warn|Error), `)
+	// logCall matches a call that logs a warning or an error, up to its message.
+	logCall = regexp.MustCompile(`(?i:\blogger)\.(?:Warn|Error)(?:Context\([^,]+, |\()|\bslog\.Level(?:Warn|Error), `)
 )
 
 // loggedBy returns the arguments of each call that logs a warning or an error, without texts and
 // comments. It leaves out calls whose message is the variable w.
 func loggedBy(text string) (calls []string) {
 	text = texts.ReplaceAllString(text, `""`)
-	for _, at := range begins.FindAllStringIndex(text, -1) {
+	for _, at := range logCall.FindAllStringIndex(text, -1) {
 		depth, args := 1, text[at[1]:]
 		end := strings.IndexFunc(args, func(r rune) bool {
 			depth += strings.Count("(", string(r)) - strings.Count(")", string(r))

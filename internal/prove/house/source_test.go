@@ -51,7 +51,7 @@ func TestSourcesKeepTheRules(t *testing.T) {
 			if receiver == "_" {
 				continue
 			}
-			if !isGuessed(receiver, of) {
+			if !matchesType(receiver, of) {
 				t.Errorf("%s: the receiver %s of %s must begin a word of the type's name, or be its initials", s.name, receiver, of)
 			}
 			if other := cmp.Or(receivers[s.pkg+"."+of], receiver); other != receiver {
@@ -62,9 +62,9 @@ func TestSourcesKeepTheRules(t *testing.T) {
 	}
 }
 
-// isGuessed reports whether a receiver is the beginning of a word in its type's name, or the
+// matchesType reports whether a receiver is the beginning of a word in its type's name, or the
 // initials of the words.
-func isGuessed(receiver, of string) bool {
+func matchesType(receiver, of string) bool {
 	initials := ""
 	for i, r := range of {
 		if i > 0 && !unicode.IsUpper(r) {

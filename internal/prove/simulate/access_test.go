@@ -19,31 +19,31 @@ import (
 	"sendcode/quota"
 )
 
-// fate is the outcome of waiting for a call's turn.
-type fate int
+// waitResult is the outcome of waiting for a call's turn.
+type waitResult int
 
 const (
-	onTime    fate = iota
-	tooLate        // the caller gave up
-	cut            // the replica died, and the call had no effect
-	cutTooFar      // the replica died, and the call had an effect
+	onTime           waitResult = iota
+	tooLate                     // the caller gave up
+	diedBeforeEffect            // the replica died, and the call had no effect
+	diedAfterEffect             // the replica died, and the call had an effect
 )
 
 // turn waits until a call may go on: for the call's latency, and while its replica is frozen. The
 // random latency, in nanoseconds, keeps two calls from going on at the same instant.
-func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) fate {
+func (r *Replica) turn(ctx context.Context, source *rand.Rand, slow bool) waitResult {
 	if r.isDead() {
-		return cut
+		return diedBeforeEffect
 	}
 	f := r.sleep(ctx, latency(source, slow))
-	for f != cut && until(r.thaws()) { // a frozen process does not notice that it is late
+	for f != diedBeforeEffect && isFuture(r.thaws()) { // a frozen process does not notice that it is late
 		f = r.sleep(context.WithoutCancel(ctx), time.Until(r.thaws())+latency(source, false))
 		if f == onTime && ctx.Err() != nil {
 			f = tooLate
 		}
 	}
-	if f == cut && source.IntN(2) == 0 {
-		return cutTooFar
+	if f == diedBeforeEffect && source.IntN(2) == 0 {
+		return diedAfterEffect
 	}
 	return f
 }
@@ -68,7 +68,7 @@ func latency(r *rand.Rand, slow bool) time.Duration {
 	return d
 }
 
-func (r *Replica) sleep(ctx context.Context, d time.Duration) fate {
+func (r *Replica) sleep(ctx context.Context, d time.Duration) waitResult {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -77,7 +77,7 @@ func (r *Replica) sleep(ctx context.Context, d time.Duration) fate {
 	case <-ctx.Done():
 		return tooLate
 	case <-r.died:
-		return cut
+		return diedBeforeEffect
 	}
 }
 
@@ -92,19 +92,19 @@ func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage
 	}
 	w, source := r.world, r.sourceOf(ctx, method)
 	for {
-		f := r.turn(ctx, source, w.wrong(DatabaseSlow))
+		f := r.turn(ctx, source, w.faultLasts(DatabaseSlow))
 		w.mu.Lock()
 		busy := w.committing // closed when the current commit has ended; nil: there is none
 		w.mu.Unlock()
 		switch {
-		case f == cut || f == tooLate:
+		case f == diedBeforeEffect || f == tooLate:
 			return sqlitetest.Down
-		case w.wrong(DatabaseAway):
+		case w.faultLasts(DatabaseAway):
 			w.count("database away")
 			return sqlitetest.Down
 		case f == onTime && busy == nil && w.callFails("database") != "":
 			return sqlitetest.Down
-		case f == cutTooFar || busy == nil:
+		case f == diedAfterEffect || busy == nil:
 			w.note("%s database %s", r.name, method)
 			return sqlitetest.None
 		}
@@ -124,7 +124,7 @@ func (w *world) setCommitting(c chan struct{}) {
 func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.Fault) {
 	w := r.world
 	if r.isDead() {
-		return sqlitetest.None // the call had an effect, so it ends as cutTooFar
+		return sqlitetest.None // the call had an effect, so it ends as diedAfterEffect
 	}
 	ended := make(chan struct{})
 	w.setCommitting(ended)
@@ -134,7 +134,7 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.F
 		w.note("%s database %s commits: %d", r.name, method, fault)
 	}()
 	source := r.sourceOf(ctx, method+" commit")
-	f := r.sleep(ctx, latency(source, w.wrong(DatabaseSlow)))
+	f := r.sleep(ctx, latency(source, w.faultLasts(DatabaseSlow)))
 	switch {
 	case f != onTime && source.IntN(2) == 0:
 		w.count("commit cut: " + method)
@@ -164,13 +164,13 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.F
 // caller gets ErrUnavailable.
 func (r *Replica) reach(ctx context.Context, name string, call func() error) error {
 	w := r.world
-	f := r.turn(ctx, r.sourceOf(ctx, "limiter "+name), w.wrong(LimiterSlow))
-	if f == onTime && w.wrong(LimiterStalls) {
+	f := r.turn(ctx, r.sourceOf(ctx, "limiter "+name), w.faultLasts(LimiterSlow))
+	if f == onTime && w.faultLasts(LimiterStalls) {
 		f = r.stall(ctx, name, call)
 	}
-	away, deaf := w.wrong(LimiterAway), w.wrong(LimiterDeaf)
+	away, deaf := w.faultLasts(LimiterAway), w.faultLasts(LimiterDeaf)
 	switch {
-	case f == cut: // a dead replica's calls, which come in any order, are not counted
+	case f == diedBeforeEffect: // a dead replica's calls, which come in any order, are not counted
 		return quota.ErrUnavailable
 	case away:
 		w.count("limiter away: " + name)
@@ -194,10 +194,10 @@ func (r *Replica) reach(ctx context.Context, name string, call func() error) err
 
 // stall makes a call hang until the limiter goes on. A call that its caller has given up may still
 // take effect then.
-func (r *Replica) stall(ctx context.Context, name string, call func() error) fate {
+func (r *Replica) stall(ctx context.Context, name string, call func() error) waitResult {
 	w, source := r.world, r.sourceOf(ctx, "stall")
 	var end time.Time
-	w.locked(func() { end = w.lasts[LimiterStalls].Add(latency(source, false)) })
+	w.locked(func() { end = w.faultEnds[LimiterStalls].Add(latency(source, false)) })
 	f := r.sleep(ctx, time.Until(end))
 	if f != onTime && source.IntN(2) == 0 {
 		w.actors.Go(func() {
@@ -207,7 +207,7 @@ func (r *Replica) stall(ctx context.Context, name string, call func() error) fat
 			w.locked(func() { w.movedWrites++ })
 		})
 		w.count("limiter happened after a stall: " + name)
-		return cut
+		return diedBeforeEffect
 	}
 	return f
 }
@@ -222,16 +222,16 @@ type mail struct {
 	unheard   bool // the mail arrived, but the sender got no answer
 }
 
-// wire is the simulated mail server, as one replica reaches it.
-type wire struct {
+// mailServer is the simulated mail server, as one replica reaches it.
+type mailServer struct {
 	delivery.Unlimited
 	*Replica
 }
 
 // Send implements outbox.MailSender.
-func (w wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
+func (ms mailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	id, _, _ := strings.Cut(m.MessageID, ".")
-	err := w.deliver(ctx, mail{send: id, messageID: m.MessageID, to: m.To, code: verificationtest.CodeIn(m)})
+	err := ms.deliver(ctx, mail{send: id, messageID: m.MessageID, to: m.To, code: verificationtest.CodeIn(m)})
 	return delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}, err
 }
 
@@ -251,9 +251,9 @@ func (c carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, erro
 // *delivery.Error. If its class is Unknown, the message has arrived.
 func (r *Replica) deliver(ctx context.Context, m mail) error {
 	w := r.world
-	f := r.turn(ctx, r.sourceOf(ctx, "server "+m.send), w.wrong(ServerStalls))
+	f := r.turn(ctx, r.sourceOf(ctx, "server "+m.send), w.faultLasts(ServerStalls))
 	failure := func(class delivery.ErrorClass, stage string, status int, code string) error {
-		if f != cut {
+		if f != diedBeforeEffect {
 			w.count("server: " + string(class))
 		}
 		fail := delivery.ErrorByReply(stage, status, code, delivery.NoMeaning)
@@ -261,20 +261,20 @@ func (r *Replica) deliver(ctx context.Context, m mail) error {
 		return fail
 	}
 	switch {
-	case f == cut:
+	case f == diedBeforeEffect:
 		return failure(delivery.Temporary, "dial", 0, "")
 	case f == tooLate:
 		return failure(delivery.Temporary, "rcpt", 0, "")
-	case w.wrong(ServerRefuses):
+	case w.faultLasts(ServerRefuses):
 		return failure(delivery.Rejected, "data", 554, "5.7.1")
-	case w.wrong(ServerBusy):
+	case w.faultLasts(ServerBusy):
 		return failure(delivery.Temporary, "rcpt", 451, "4.3.0")
 	}
 	k := w.callFails("server")
 	if k == CallFails {
 		return failure(delivery.Temporary, "dial", 0, "")
 	}
-	m.at, m.unheard = time.Now(), w.wrong(ServerDrops) || k == CallUnheard
+	m.at, m.unheard = time.Now(), w.faultLasts(ServerDrops) || k == CallUnheard
 	w.count("message arrived")
 	w.locked(func() {
 		m.after = w.crashes
@@ -298,16 +298,16 @@ func (re receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	f := re.turn(r.Context(), re.sourceOf(r.Context(), "hook "+r.Header.Get("Webhook-Id")), false)
-	if f == cut || f == tooLate {
+	if f == diedBeforeEffect || f == tooLate {
 		return nil, context.DeadlineExceeded
 	}
 	status := http.StatusNoContent
-	if w.wrong(HookFails) {
+	if w.faultLasts(HookFails) {
 		status = http.StatusInternalServerError
 	} else {
 		w.recordWebhook(r.Header.Get("Webhook-Id"), string(body))
 	}
-	if f == cutTooFar || w.wrong(HookDeaf) {
+	if f == diedAfterEffect || w.faultLasts(HookDeaf) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}, nil
@@ -323,7 +323,7 @@ func (w *world) recordWebhook(id, body string) {
 	w.mu.Unlock()
 	w.count("webhook taken")
 	if known && parseHook(before) != parseHook(body) {
-		w.broke("webhooks", "the event %s was told in two ways: %s and %s", id, before, body)
+		w.recordViolation("webhooks", "the event %s was told in two ways: %s and %s", id, before, body)
 	}
 }
 

@@ -17,18 +17,18 @@ import (
 
 // person is a recipient with the state of the person and of the person's back end.
 type person struct {
-	index   int
-	channel recipient.Channel
-	to      string
-	holds   map[actor]string // the ID of each actor's verification
-	known   string           // the token that the person's browser got for a right code
-	asKnown bool             // the browser requested its verification with a token
-	last    *request         // the last look at the quota
-	busy    int              // how many requests that may change the quota have begun or ended
+	index            int
+	channel          recipient.Channel
+	to               string
+	verifications    map[actor]string // the ID of each actor's verification
+	known            string           // the token that the person's browser got for a right code
+	requestedAsKnown bool             // the browser requested its verification with a token
+	last             *request         // the last look at the quota
+	changes          int              // how many requests that may change the quota have begun or ended
 }
 
 func newPerson(i int) *person {
-	p := &person{index: i, channel: recipient.Email, to: fmt.Sprintf("canary.person%d@example.com", i), holds: map[actor]string{}}
+	p := &person{index: i, channel: recipient.Email, to: fmt.Sprintf("canary.person%d@example.com", i), verifications: map[actor]string{}}
 	if i%3 == 2 {
 		p.channel, p.to = recipient.SMS, fmt.Sprintf("+49151234567%02d", i)
 	}
@@ -158,7 +158,7 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 		q.header, q.raw = out.Header(), out.Body.Bytes()
 		q.status, q.body.replayed = out.Code, out.Header().Get("Idempotent-Replayed") == "true"
 		if err := json.Unmarshal(out.Body.Bytes(), &q.body); err != nil {
-			w.broke("surface", "an answer is not JSON: %d %q", out.Code, out.Body)
+			w.recordViolation("surface", "an answer is not JSON: %d %q", out.Code, out.Body)
 		}
 		_, _ = w.answers.Write(out.Body.Bytes())
 		w.count(fmt.Sprintf("answer to %s: %d %s", kind, q.status, q.body.problem()))
@@ -166,7 +166,7 @@ func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *reque
 	w.note("%s: %s %v %s", label, kind, q.status, q.body.problem())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	q.known = by == browser && p.asKnown
+	q.known = by == browser && p.requestedAsKnown
 	w.requests = append(w.requests, q)
 	return q
 }
@@ -178,8 +178,8 @@ func (w *world) failures() (n int) {
 
 // troubled reports whether there is trouble with a replica, the database or the limiter.
 func (w *world) troubled(r *Replica) (is bool) {
-	w.locked(func() { is = len(r.commits) > 0 || until(r.frozen) })
-	return is || r.isDead() || w.wrong(DatabaseAway, DatabaseSlow, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)
+	w.locked(func() { is = len(r.commits) > 0 || isFuture(r.frozen) })
+	return is || r.isDead() || w.faultLasts(DatabaseAway, DatabaseSlow, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)
 }
 
 // tick returns the interval of an outbox. It is longer than in the service, because most of the
@@ -242,9 +242,9 @@ func (w *world) send(e Event, by actor, p *person, o outgoing) *request {
 	q.known = known || q.known
 	if q.answered && q.status == http.StatusAccepted {
 		if by == browser {
-			p.asKnown = known || p.asKnown && p.holds[by] == q.body.ID
+			p.requestedAsKnown = known || p.requestedAsKnown && p.verifications[by] == q.body.ID
 		}
-		p.holds[by] = q.body.ID
+		p.verifications[by] = q.body.ID
 		w.verifications[q.body.Send.ID] = q.body.ID
 	}
 	return q
@@ -259,11 +259,11 @@ func (w *world) spelling(e Event, p *person) string {
 	return local + "+shop@" + domain
 }
 
-// held returns the verification that an actor has for a person, or "" if it has none.
-func (w *world) held(p *person, by actor) string {
+// verificationOf returns the verification that an actor has for a person, or "" if it has none.
+func (w *world) verificationOf(p *person, by actor) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return p.holds[by]
+	return p.verifications[by]
 }
 
 // tokenOf returns the token by which the app knows a person's browser, or "" if there is none.
@@ -274,14 +274,14 @@ func (w *world) tokenOf(p *person) (token string) {
 
 // touch records that a person's quota may change.
 func (w *world) touch(p *person) {
-	w.locked(func() { p.busy++ })
+	w.locked(func() { p.changes++ })
 }
 
 // check enters a code for the verification that an actor has; "" stands for the right code. It
 // returns nil if the actor has no verification, or if the right code should be entered and has not
 // arrived.
 func (w *world) check(e Event, by actor, p *person, code string, ip string) *request {
-	id := w.held(p, by)
+	id := w.verificationOf(p, by)
 	if id == "" {
 		return nil
 	}
@@ -325,7 +325,7 @@ func (w *world) look(e Event, by actor, p *person) *request {
 		whose["trust"] = "known"
 	}
 	if !by.hasSecretKey() {
-		id := w.held(p, by)
+		id := w.verificationOf(p, by)
 		if id == "" {
 			return nil
 		}

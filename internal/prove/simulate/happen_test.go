@@ -64,7 +64,7 @@ func (w *world) act(e Event, p *person) {
 // guess enters the nth wrong code of an event. The code has letters, or digits if the real code has
 // digits. Until the real code is known, the guess is almost never right.
 func (w *world) guess(e Event, n int, by actor, p *person, ip string) {
-	if right := w.codeOf(w.held(p, by)); right != "" {
+	if right := w.codeOf(w.verificationOf(p, by)); right != "" {
 		w.check(e, by, p, codetest.Wrong(right, e.ID+n), ip)
 		return
 	}
@@ -78,7 +78,7 @@ func (w *world) resend(e Event, p *person) {
 		w.send(e, backEnd, p, outgoing{})
 		return
 	}
-	if id := w.held(p, browser); id != "" {
+	if id := w.verificationOf(p, browser); id != "" {
 		w.send(e, browser, p, outgoing{body: map[string]any{"verification_id": id}})
 	}
 }
@@ -99,14 +99,14 @@ func (w *world) repeat(e Event, p *person) {
 	}
 	one := <-first
 	if one.accepted() && again.accepted() && one.body.Send.ID != again.body.Send.ID {
-		w.broke("idempotency", "one Idempotency-Key gave the sends %s and %s", one.body.Send.ID, again.body.Send.ID)
+		w.recordViolation("idempotency", "one Idempotency-Key gave the sends %s and %s", one.body.Send.ID, again.body.Send.ID)
 	}
 }
 
 func (r *request) accepted() bool { return r.answered && r.status == http.StatusAccepted }
 
 func (w *world) cancel(e Event, p *person) {
-	id := w.held(p, e.actor())
+	id := w.verificationOf(p, e.actor())
 	if id == "" {
 		return
 	}
@@ -121,7 +121,7 @@ func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
 		before := w.state(p)
 		q := w.send(e, backEnd, p, outgoing{})
-		before.busy += 2
+		before.changes += 2
 		if !q.refused() {
 			time.Sleep(time.Second)
 			continue
@@ -132,10 +132,10 @@ func (w *world) waitAsTold(e Event, p *person) {
 		time.Sleep(time.Duration(q.body.RetryAfterMS) * time.Millisecond)
 		calm := !w.anyTrouble()
 		again := w.send(e, backEnd, p, outgoing{})
-		before.busy += 2
+		before.changes += 2
 		calm = calm && w.state(p) == before // nothing else has happened to the person
 		if calm && again.refused() {
-			w.broke("told wait", "person %d was told to wait %d ms, waited, and was refused by %s for %d s more",
+			w.recordViolation("told wait", "person %d was told to wait %d ms, waited, and was refused by %s for %d s more",
 				p.index, q.body.RetryAfterMS, again.body.BlockedBy, again.body.RetryAfter)
 		}
 		w.count(map[bool]string{true: "waited as told", false: "waited as told, and something happened meanwhile"}[calm])
@@ -148,13 +148,13 @@ func (r *request) refused() bool {
 	return r.answered && r.status == http.StatusTooManyRequests && r.body.problem() == "quota-exceeded"
 }
 
-// moment is the state on which the answer to a person may depend.
-type moment struct{ busy, troubles int }
+// snapshot is the state on which the answer to a person may depend.
+type snapshot struct{ changes, troubles int }
 
-func (w *world) state(p *person) moment {
+func (w *world) state(p *person) snapshot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return moment{p.busy, w.troubles}
+	return snapshot{p.changes, w.troubles}
 }
 
 func (w *world) anyTrouble() bool {
@@ -217,7 +217,7 @@ func (w *world) exhaust(e Event) {
 	}
 	time.Sleep(time.Duration(first.body.RetryAfterMS) * time.Millisecond)
 	if last := w.send(e, backEnd, victim, outgoing{}); (first.body.RetryAfter > 60 || last.refused()) && calm() {
-		w.broke("attackers stop no one else",
+		w.recordViolation("attackers stop no one else",
 			"strangers used up the places of a recipient, and its back end had to wait for %d s", first.body.RetryAfter)
 	}
 }
@@ -246,7 +246,7 @@ func (w *world) administer(e Event, p *person) {
 	ctx := labelled(context.Background(), fmt.Sprintf("event %d administrator", e.ID))
 	who, err := r.Administration.ParseTarget("", string(p.channel), p.to, "", "ticket 7")
 	if err != nil {
-		w.broke("surface", "an administrator's request was refused: %v", err)
+		w.recordViolation("surface", "an administrator's request was refused: %v", err)
 		return
 	}
 	act := store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: "simulated", Reason: "ticket 7"}
@@ -321,7 +321,7 @@ func (w *world) disturb(e Event) (fault bool) {
 	r := w.replica(e.Replica)
 	w.mu.Lock()
 	w.troubles++
-	w.lasts[e.Kind] = time.Now().Add(e.For)
+	w.faultEnds[e.Kind] = time.Now().Add(e.For)
 	w.mu.Unlock()
 	switch e.Kind {
 	case Flush:

@@ -82,7 +82,7 @@ func (l *ledger) asSeen() {
 			Key: q.key, Verification: q.verification, Code: q.code,
 			// A known browser's wait is not compared, because other browsers may have to wait
 			// longer.
-			Browser: !q.by.hasSecretKey(), Stranger: q.by != backEnd, MayLack: q.known,
+			OwnSendsOnly: !q.by.hasSecretKey(), Stranger: q.by != backEnd, MayLack: q.known,
 		})
 	}
 	for _, a := range l.acts {
@@ -108,7 +108,7 @@ func (l *ledger) asSeen() {
 	}
 	found, _, _ := history.Judge(h)
 	for _, v := range found {
-		l.broke("as seen: "+v.Promise, "%s", v.Detail)
+		l.recordViolation("as seen: "+v.Promise, "%s", v.Detail)
 	}
 }
 
@@ -185,7 +185,7 @@ func (l *ledger) neverOverThePolicy() {
 				}
 			}
 			if n >= limit {
-				l.broke("never over the policy", "%s was let in at %s as number %d within %v of a recipient (limit %d)",
+				l.recordViolation("never over the policy", "%s was let in at %s as number %d within %v of a recipient (limit %d)",
 					row.ID, l.at(row.LoggedAt), n+1, rule, limit)
 			}
 		}
@@ -227,11 +227,11 @@ func countsUntil(window time.Duration, at time.Time) time.Time {
 }
 
 // windowOf returns the window of a rule in an answer.
-func windowOf(told quotahttp.Rule) time.Duration {
-	if told.Per != "" {
+func windowOf(rule quotahttp.Rule) time.Duration {
+	if rule.Per != "" {
 		return month
 	}
-	return time.Duration(told.Window) * time.Second
+	return time.Duration(rule.Window) * time.Second
 }
 
 // inForce returns the numbers of the policies that were in force at an instant, or during a request
@@ -255,7 +255,7 @@ func (l *ledger) acceptedEnds() {
 	}
 	for _, q := range l.requests {
 		if q.kind == sending && q.accepted() && l.byID[q.body.Send.ID].ID.String() != q.body.Send.ID {
-			l.broke("never lost", "a send was answered 202 and is not in the database: %s", q.body.Send.ID)
+			l.recordViolation("never lost", "a send was answered 202 and is not in the database: %s", q.body.Send.ID)
 		}
 	}
 	for _, row := range l.sends {
@@ -269,18 +269,18 @@ func (l *ledger) acceptedEnds() {
 		}
 		switch {
 		case row.Status.InFlight():
-			l.broke("never lost", "a send has not ended: %s is %s, attempt %d", id, row.Status, row.Attempt)
+			l.recordViolation("never lost", "a send has not ended: %s is %s, attempt %d", id, row.Status, row.Attempt)
 		case row.Status == store.Sent && arrived[id] == 0:
-			l.broke("never lost", "a send is called sent, and no message arrived: %s", id)
+			l.recordViolation("never lost", "a send is called sent, and no message arrived: %s", id)
 		case row.Status == store.Failed && row.Reason == "":
-			l.broke("never lost", "a send failed without a reason: %s", id)
+			l.recordViolation("never lost", "a send failed without a reason: %s", id)
 		case row.Status == store.Failed && arrived[id] > 0 && !row.InDoubt:
-			l.broke("never lost", "a send is called failed (%s), and its message arrived: %s", row.Reason, id)
+			l.recordViolation("never lost", "a send is called failed (%s), and its message arrived: %s", row.Reason, id)
 		}
 	}
 	for id := range arrived {
 		if _, logged := l.byID[id]; !logged {
-			l.broke("never lost", "a message arrived that the database knows nothing of: %s", id)
+			l.recordViolation("never lost", "a message arrived that the database knows nothing of: %s", id)
 		}
 	}
 }
@@ -299,13 +299,13 @@ func (l *ledger) doubles() {
 		row := l.byID[m.send]
 		switch {
 		case f.messageID != m.messageID || f.code != m.code:
-			l.broke("never silently doubled", "two messages of %s differ in Message-ID or code", m.send)
+			l.recordViolation("never silently doubled", "two messages of %s differ in Message-ID or code", m.send)
 		case m.after == 0:
-			l.broke("never silently doubled", "%s arrived twice, at %s and %s, and nothing had crashed", m.send, l.at(f.at), l.at(m.at))
+			l.recordViolation("never silently doubled", "%s arrived twice, at %s and %s, and nothing had crashed", m.send, l.at(f.at), l.at(m.at))
 		case !row.InDoubt:
-			l.broke("never silently doubled", "%s arrived twice, and its row is not in doubt", m.send)
+			l.recordViolation("never silently doubled", "%s arrived twice, and its row is not in doubt", m.send)
 		case f.unheard && f.after == m.after:
-			l.broke("never silently doubled", "%s was sent again after a connection that dropped", m.send)
+			l.recordViolation("never silently doubled", "%s was sent again after a connection that dropped", m.send)
 		}
 	}
 }
@@ -313,16 +313,16 @@ func (l *ledger) doubles() {
 // checks checks promise 6: no code is guessed, and attackers stop no one else.
 func (l *ledger) checks() {
 	approved := map[string]int{}
-	type holder struct { // each actor checks its own verification
+	type checker struct { // each actor checks its own verification
 		by     actor
 		person *person
 	}
-	wrong := map[holder]int{}
+	wrong := map[checker]int{}
 	for _, q := range l.requests {
 		if q.kind != checking {
 			continue
 		}
-		who := holder{q.by, q.person}
+		who := checker{q.by, q.person}
 		if q.by == stranger || q.by == form { // strangers and browsers are of one class
 			who.by = browser
 		}
@@ -335,34 +335,34 @@ func (l *ledger) checks() {
 		if q.body.Valid {
 			approved[q.verification]++
 			if !q.right {
-				l.broke("guessing", "a wrong code was approved for %s", q.verification)
+				l.recordViolation("guessing", "a wrong code was approved for %s", q.verification)
 			}
 		}
 		if q.right && q.status == http.StatusOK && !q.body.Valid && q.body.Status == "pending" {
-			l.broke("guessing", "the right code was called wrong for %s", q.verification)
+			l.recordViolation("guessing", "the right code was called wrong for %s", q.verification)
 		}
 		if q.right && q.body.problem() == "too-many-checks" && wrong[who] < 20 {
-			l.broke("attackers stop no one else", "person %d's right code was refused at %s: too many checks, after at most %d wrong ones",
+			l.recordViolation("attackers stop no one else", "person %d's right code was refused at %s: too many checks, after at most %d wrong ones",
 				q.person.index, l.at(q.ended), wrong[who])
 		}
 	}
 	for _, q := range l.requests {
-		if n := wrong[holder{backEnd, q.person}]; q.kind == sending && q.by == backEnd && q.answered &&
+		if n := wrong[checker{backEnd, q.person}]; q.kind == sending && q.by == backEnd && q.answered &&
 			q.body.problem() == "too-many-checks" && n < 20 {
-			l.broke("attackers stop no one else", "person %d's back end was refused at %s: too many checks, after at most %d wrong ones",
+			l.recordViolation("attackers stop no one else", "person %d's back end was refused at %s: too many checks, after at most %d wrong ones",
 				q.person.index, l.at(q.ended), n)
 		}
 	}
 	for id, v := range l.verification {
 		l.count("verification: " + string(verification.StateOf(v, time.Now())))
 		if v.Attempts > v.MaxAttempts {
-			l.broke("guessing", "%s had %d tries of %d", id, v.Attempts, v.MaxAttempts)
+			l.recordViolation("guessing", "%s had %d tries of %d", id, v.Attempts, v.MaxAttempts)
 		}
 		if approved[id] > 1 {
-			l.broke("guessing", "%s was approved %d times", id, approved[id])
+			l.recordViolation("guessing", "%s was approved %d times", id, approved[id])
 		}
 		if approved[id] == 1 && v.ApprovedAt.IsZero() {
-			l.broke("guessing", "%s was answered valid, and the database has no approval", id)
+			l.recordViolation("guessing", "%s was answered valid, and the database has no approval", id)
 		}
 	}
 }
@@ -373,9 +373,9 @@ func (l *ledger) available() {
 		switch {
 		case !q.answered || q.status < 500 || q.status == http.StatusBadGateway:
 		case q.status != http.StatusServiceUnavailable:
-			l.broke("surface", "%s was answered %d", q.kind, q.status)
+			l.recordViolation("surface", "%s was answered %d", q.kind, q.status)
 		case l.troubles == 0:
-			l.broke("available", "%s was answered 503 at %s, and nothing was wrong", q.kind, l.at(q.ended))
+			l.recordViolation("available", "%s was answered 503 at %s, and nothing was wrong", q.kind, l.at(q.ended))
 		}
 	}
 }

@@ -128,7 +128,7 @@ func (w *world) start(index, life int) *Replica {
 		return time.Duration(waits.Int64N(int64(d)))
 	}
 	r.Dependencies = core.Dependencies{
-		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{Replica: r}, Carrier: carrier{Replica: r},
+		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: mailServer{Replica: r}, Carrier: carrier{Replica: r},
 		Logger: slog.New(slog.NewTextHandler(w.logged, nil)).With("replica", r.name), Now: now, Random: random, Transport: receiver{r},
 	}
 	if w.plan.WithoutRedis {

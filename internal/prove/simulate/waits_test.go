@@ -25,9 +25,9 @@ func (l *ledger) toldWaits() {
 		if !q.by.hasSecretKey() || !q.answered || q.body.Quota == nil || q.kind == checking {
 			continue
 		}
-		for _, told := range q.body.Quota.Rules {
-			if told.Scope == "recipient" && told.Name != "carrier" {
-				l.toldRule(q, told)
+		for _, rule := range q.body.Quota.Rules {
+			if rule.Scope == "recipient" && rule.Name != "carrier" {
+				l.toldRule(q, rule)
 			}
 		}
 	}
@@ -49,8 +49,8 @@ func (l *ledger) countedFor(q *request) recipient.Hash {
 	return q.counted
 }
 
-func (l *ledger) toldRule(q *request, told quotahttp.Rule) {
-	window, wait := windowOf(told), time.Duration(told.RetryAfter)*time.Second
+func (l *ledger) toldRule(q *request, rule quotahttp.Rule) {
+	window, wait := windowOf(rule), time.Duration(rule.RetryAfter)*time.Second
 	var counted []time.Time // the instants of the sends that the answer must count
 	for _, row := range l.sends {
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
@@ -60,16 +60,16 @@ func (l *ledger) toldRule(q *request, told quotahttp.Rule) {
 			counted = append(counted, row.LoggedAt)
 		}
 	}
-	if told.Remaining > max(0, told.Limit-len(counted)) {
-		l.broke("told wait", "at %s person %d's %s was told %d left of %s, and %d of %d were counted",
-			l.at(q.ended), q.person.index, q.by, told.Remaining, told.Name, len(counted), told.Limit)
+	if rule.Remaining > max(0, rule.Limit-len(counted)) {
+		l.recordViolation("told wait", "at %s person %d's %s was told %d left of %s, and %d of %d were counted",
+			l.at(q.ended), q.person.index, q.by, rule.Remaining, rule.Name, len(counted), rule.Limit)
 	}
-	if len(counted) < told.Limit {
+	if len(counted) < rule.Limit {
 		return
 	}
-	if free := countsUntil(window, counted[len(counted)-told.Limit]).Sub(q.ended); wait < free {
-		l.broke("told wait", "at %s person %d's %s was told to wait %v for %s, and the place is free in %v",
-			l.at(q.ended), q.person.index, q.by, wait, told.Name, free)
+	if free := countsUntil(window, counted[len(counted)-rule.Limit]).Sub(q.ended); wait < free {
+		l.recordViolation("told wait", "at %s person %d's %s was told to wait %v for %s, and the place is free in %v",
+			l.at(q.ended), q.person.index, q.by, wait, rule.Name, free)
 	}
 }
 
@@ -86,14 +86,14 @@ func (l *ledger) exactRefunds() {
 	for _, p := range l.people {
 		q := p.last
 		if q == nil || !q.answered || q.status != http.StatusOK {
-			l.broke("available", "person %d's quota could not be looked at when all was quiet: %+v", p.index, q.status)
+			l.recordViolation("available", "person %d's quota could not be looked at when all was quiet: %+v", p.index, q.status)
 			continue
 		}
-		for _, told := range q.body.Quota.Rules {
-			if told.Scope != "recipient" || l.databaseStepped {
+		for _, rule := range q.body.Quota.Rules {
+			if rule.Scope != "recipient" || l.databaseStepped {
 				continue
 			}
-			window := windowOf(told)
+			window := windowOf(rule)
 			surely, atMost := 0, 0
 			for _, row := range l.sends {
 				if row.Recipient != q.counted || !l.shares(row, row.Recipient, l.purpose(q), q.ended) || !l.counted(row, q.ended) {
@@ -106,14 +106,14 @@ func (l *ledger) exactRefunds() {
 					atMost++
 				}
 			}
-			used := told.Limit - told.Remaining
+			used := rule.Limit - rule.Remaining
 			undone := slices.ContainsFunc(l.resets[p], func(a administered) bool { return !a.done })
 			exact := l.plan.WithoutRedis || l.crashes == 0 && l.movedWrites == 0 && l.stepped.IsZero()
-			if !undone && exact && used > min(told.Limit, atMost) {
-				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used, told.Name, atMost)
+			if !undone && exact && used > min(rule.Limit, atMost) {
+				l.recordViolation("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used, rule.Name, atMost)
 			}
-			if used < min(told.Limit, surely) {
-				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used, told.Name, surely)
+			if used < min(rule.Limit, surely) {
+				l.recordViolation("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used, rule.Name, surely)
 			}
 		}
 	}
@@ -121,24 +121,24 @@ func (l *ledger) exactRefunds() {
 
 // webhooks checks that each outcome was sent as an event at least once.
 func (l *ledger) webhooks() {
-	told := map[string]bool{}
+	reportedEvents := map[string]bool{}
 	for _, body := range l.hooks {
 		e := parseHook(body)
-		told[e.Type+" "+cmp.Or(e.Data.Send, e.Data.Verification)] = true
+		reportedEvents[e.Type+" "+cmp.Or(e.Data.Send, e.Data.Verification)] = true
 	}
 	pending := map[uuid.UUID]bool{} // events that failed so often that the next attempt is hours away
 	for _, e := range must(l.db.AppEvents(l.Context(), store.AppEventFilter{State: store.EventPending, Limit: 200})) {
 		pending[e.SendID] = e.Attempt > 3
 	}
 	for _, row := range l.sends {
-		if key := fmt.Sprintf("send.%s %s", row.Status, row.ID); !row.Status.InFlight() && !told[key] &&
+		if key := fmt.Sprintf("send.%s %s", row.Status, row.ID); !row.Status.InFlight() && !reportedEvents[key] &&
 			!pending[row.ID] && row.Reason != store.ReasonErased {
-			l.broke("webhooks", "nothing was told of %s", key)
+			l.recordViolation("webhooks", "nothing was told of %s", key)
 		}
 	}
 	for id, v := range l.verification {
-		if !v.ApprovedAt.IsZero() && !told["verification.approved "+id] && !pending[uuid.Nil] {
-			l.broke("webhooks", "nothing was told of the approval of %s", id)
+		if !v.ApprovedAt.IsZero() && !reportedEvents["verification.approved "+id] && !pending[uuid.Nil] {
+			l.recordViolation("webhooks", "nothing was told of the approval of %s", id)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (l *ledger) erased() {
 					continue
 				}
 				if row.To != store.ErasedMask || v.CreatedAt.Before(a.began) && (len(v.Sealed) > 0 || v.To != store.ErasedMask) {
-					l.broke("erased", "person %d was erased at %s, and %s still tells of the address", p.index, l.at(a.ended), row.ID)
+					l.recordViolation("erased", "person %d was erased at %s, and %s still tells of the address", p.index, l.at(a.ended), row.ID)
 				}
 			}
 		}
@@ -187,7 +187,7 @@ func (l *ledger) sinks() {
 	for name, text := range sinks {
 		for _, s := range secrets {
 			if strings.Contains(text, s) {
-				l.broke("no code and no address in any sink", "%s: %q", name, s)
+				l.recordViolation("no code and no address in any sink", "%s: %q", name, s)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ type world struct {
 
 	changing        sync.Mutex // locked while policies change
 	mu              sync.Mutex
-	lasts           map[Kind]time.Time // when each lasting fault ends
+	faultEnds       map[Kind]time.Time // when each lasting fault ends
 	replicas        []*Replica
 	calls           map[string]int // how many calls there were, by label
 	counts          map[string]int
@@ -73,7 +73,7 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 	}
 	w := &world{
 		T: t, plan: p, options: o, begin: time.Now(), logged: &servertest.Text{}, posted: &servertest.Text{},
-		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{},
+		faultEnds: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{},
 		verifications: map[string]string{}, answers: &servertest.Text{},
 	}
 	w.redis, w.db = verificationtest.NewFakeRedis(), sqlitetest.Open(t, w.databaseNow)
@@ -129,7 +129,7 @@ func (w *world) databaseNow() time.Time {
 func (w *world) repair() {
 	w.locked(func() {
 		w.stalls = append(w.stalls, time.Now()) // even if no stall lasts
-		clear(w.lasts)
+		clear(w.faultEnds)
 		w.failing = nil
 		for _, r := range w.replicas {
 			r.frozen, r.commits = time.Time{}, nil
@@ -159,8 +159,8 @@ func (w *world) count(what string) {
 	w.locked(func() { w.counts[what]++ })
 }
 
-// broke records a broken promise.
-func (w *world) broke(oracle, format string, args ...any) {
+// recordViolation records a broken promise.
+func (w *world) recordViolation(oracle, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	w.note("broken: %s: %s", oracle, detail)
 	w.locked(func() { w.broken = append(w.broken, Violation{oracle, detail}) })
@@ -180,14 +180,14 @@ func (w *world) locked(do func()) {
 	do()
 }
 
-// until reports whether t is in the future.
-func until(t time.Time) bool { return time.Now().Before(t) }
+// isFuture reports whether t is in the future.
+func isFuture(t time.Time) bool { return time.Now().Before(t) }
 
-// wrong reports whether one of the faults lasts.
-func (w *world) wrong(faults ...Kind) bool {
+// faultLasts reports whether one of the faults lasts.
+func (w *world) faultLasts(faults ...Kind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(faults, func(k Kind) bool { return until(w.lasts[k]) })
+	return slices.ContainsFunc(faults, func(k Kind) bool { return isFuture(w.faultEnds[k]) })
 }
 
 // callFails returns the fault of a call of a part, or "". Only calls within the span of the plan
@@ -203,7 +203,7 @@ func (w *world) callFails(part string) (how Kind) {
 		if e.N--; e.N == 0 && how == "" {
 			how = e.Kind
 			w.failed, w.troubles = w.failed+1, w.troubles+1
-			w.lasts[map[string]Kind{"database": DatabaseAway, "commit": DatabaseAway, "limiter": LimiterAway}[part]] = time.Now()
+			w.faultEnds[map[string]Kind{"database": DatabaseAway, "commit": DatabaseAway, "limiter": LimiterAway}[part]] = time.Now()
 			w.counts[string(how)+": "+part]++
 		}
 	}

@@ -92,7 +92,7 @@ type senders struct {
 	carriers *sms.Carriers
 	texts    *message.TextRenderer // nil without text messages
 
-	refusals map[recipient.Channel]*refusals
+	failureRuns map[recipient.Channel]*failureRun
 }
 
 type ports struct {
@@ -206,7 +206,7 @@ func runSteps(steps ...func() error) error {
 func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 	return &App{
 		cfg: cfg, loaded: cfg, logger: logger, localNow: now, now: now, metrics: metrics.New(), started: time.Now(),
-		senders: senders{refusals: map[recipient.Channel]*refusals{recipient.Email: {}, recipient.SMS: {}}},
+		senders: senders{failureRuns: map[recipient.Channel]*failureRun{recipient.Email: {}, recipient.SMS: {}}},
 		ports:   ports{failed: make(chan error, 2), serving: make(chan struct{})},
 	}
 }

@@ -20,10 +20,10 @@ type databaseClock struct {
 	read     func(context.Context) (time.Time, error)
 	logger   *slog.Logger
 
-	mu      sync.Mutex
-	at      time.Time // the database's time when localNow returned heardAt
-	heardAt time.Time
-	off     bool // the last call of measure found the clock off; the first such call in a row logs it
+	mu     sync.Mutex
+	at     time.Time // the database's time when localNow returned readAt
+	readAt time.Time
+	off    bool // the last call of measure found the clock off; the first such call in a row logs it
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 func (c *databaseClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at.Add(c.localNow().Sub(c.heardAt))
+	return c.at.Add(c.localNow().Sub(c.readAt))
 }
 
 // measure reads the database's clock. Because the answer takes some time, the reading is uncertain
@@ -49,11 +49,11 @@ func (c *databaseClock) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	heard := c.localNow()
-	took := heard.Sub(askedAt)
+	answeredAt := c.localNow()
+	took := answeredAt.Sub(askedAt)
 	c.mu.Lock()
-	if now := c.at.Add(heard.Sub(c.heardAt)); now.Before(at) || now.After(at.Add(took)) {
-		c.at, c.heardAt = at.Add(took/2), heard
+	if now := c.at.Add(answeredAt.Sub(c.readAt)); now.Before(at) || now.After(at.Add(took)) {
+		c.at, c.readAt = at.Add(took/2), answeredAt
 	}
 	c.mu.Unlock()
 	off := c.whyOff(ctx) != nil

@@ -27,17 +27,17 @@ func TestReplicasTellTheDatabasesTime(t *testing.T) {
 		sent := s.Ask(i+1, to)
 		s.Is("a send, "+off.String(), sent, http.StatusAccepted)
 		s.Approves(0, sent.ID, s.CodeIn(s.AwaitMail(to, 1)[0]))
-		said := string(s.Do(i+1, http.MethodGet, "/readyz", "").Raw)
+		body := string(s.Do(i+1, http.MethodGet, "/readyz", "").Raw)
 		ahead, err := strconv.ParseFloat(s.Metric(i+1, "sendcode_clock_offset_seconds"), 64)
 		if err != nil || time.Duration(ahead*1e9)-off.Round(time.Second) > time.Minute ||
-			off-time.Duration(ahead*1e9) > time.Minute || !strings.Contains(said, "degraded: clock_off: ") {
-			t.Errorf("%v off: %v %v; %s", off, ahead, err, said)
+			off-time.Duration(ahead*1e9) > time.Minute || !strings.Contains(body, "degraded: clock_off: ") {
+			t.Errorf("%v off: %v %v; %s", off, ahead, err, body)
 		}
 		if !s.Logged("clock off: let NTP run") {
 			t.Error("nothing is logged")
 		}
 	}
-	if said := string(s.Get("/readyz").Raw); strings.Contains(said, "clock_off") {
-		t.Errorf("the first replica: %s", said)
+	if body := string(s.Get("/readyz").Raw); strings.Contains(body, "clock_off") {
+		t.Errorf("the first replica: %s", body)
 	}
 }

@@ -51,13 +51,13 @@ func TestRecipientsReportMails(t *testing.T) {
 			page(http.MethodGet, path, "a•••@example.org", http.StatusOK)
 		}
 		s.Is("a program's post", s.Do(0, http.MethodPost, path, "", func(r *http.Request) { r.Header.Del("Authorization") }), http.StatusForbidden)
-		before := s.Look(id)
+		before := s.Verification(id)
 		s.Is("before", before, http.StatusOK, before.State() == "pending")
 		for range 3 {
 			page(http.MethodPost, path, "no longer works", http.StatusOK)
 		}
 		page(http.MethodGet, path, "no longer works", http.StatusOK)
-		after := s.Look(id)
+		after := s.Verification(id)
 		s.Is("after", after, http.StatusOK, after.State() == "canceled", after.Quota.Rules[1].Remaining == before.Quota.Rules[1].Remaining,
 			after.Quota.BlockedBy == before.Quota.BlockedBy)
 		s.Is("the code", s.Check(0, id, code), http.StatusOK, !s.Check(last, id, code).Valid)
@@ -65,7 +65,7 @@ func TestRecipientsReportMails(t *testing.T) {
 		id, code, other := ask("bob@example.org")
 		s.Approves(0, id, code)
 		page(http.MethodPost, other, "already been entered", http.StatusOK)
-		approved := s.Look(id)
+		approved := s.Verification(id)
 		s.Is("approved", approved, http.StatusOK, approved.State() == "approved")
 
 		for _, wrong := range []string{
@@ -78,15 +78,15 @@ func TestRecipientsReportMails(t *testing.T) {
 		s.Is("erasure", s.ByAdmin(0, "/v1/admin/erase", `{"channel":"email","to":"bob@example.org","reason":"asked"}`), http.StatusNoContent)
 		page(http.MethodPost, other, "no longer works", http.StatusNotFound)
 
-		var told []string
-		for _, e := range s.AwaitTold(r, 5) {
+		var eventTypes []string
+		for _, e := range s.AwaitEvents(r, 5) {
 			if strings.HasPrefix(e.Type, "verification.") {
-				told = append(told, e.Type)
+				eventTypes = append(eventTypes, e.Type)
 			}
 		}
-		slices.Sort(told)
-		if want := []string{"verification.approved", "verification.reported", "verification.reported"}; !slices.Equal(told, want) {
-			s.Errorf("events: %v", told)
+		slices.Sort(eventTypes)
+		if want := []string{"verification.approved", "verification.reported", "verification.reported"}; !slices.Equal(eventTypes, want) {
+			s.Errorf("events: %v", eventTypes)
 		}
 	})
 }

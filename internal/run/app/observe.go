@@ -152,9 +152,9 @@ func (s *statementObserver) Ended(ctx context.Context, kind, name string, took t
 // traces, and notes a failure for whyRefused.
 func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
 	took time.Duration) {
-	refused := a.refusals[ch]
+	failures := a.failureRuns[ch]
 	return func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
-		refused.note(fail)
+		failures.note(fail)
 		class := metrics.DeliveryAccepted
 		switch {
 		case fail != nil && fail.Chosen:

@@ -202,22 +202,22 @@ func (a *App) slowCheck(ch recipient.Channel, reason server.HealthReason) server
 	}
 }
 
-// refusals counts the failed attempts of a channel in a row. The count begins again when a server
+// failureRun counts the failed attempts of a channel in a row. The count begins again when a server
 // or a carrier accepts a message. An attempt that the service itself gave up doesn't count. Neither
 // does a refusal because of the recipient of a stranger's message: strangers could choose
 // recipients that don't exist.
-type refusals struct {
+type failureRun struct {
 	mu   sync.Mutex
 	n    int
 	last time.Time
 }
 
 const (
-	refusalsToReport    = 5
-	refusalsReportedFor = 10 * time.Minute // after the last failure; without traffic, nothing else would end the state
+	failuresToReport    = 5
+	failuresReportedFor = 10 * time.Minute // after the last failure; without traffic, nothing else would end the state
 )
 
-func (r *refusals) note(fail *delivery.Error) {
+func (r *failureRun) note(fail *delivery.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -228,13 +228,13 @@ func (r *refusals) note(fail *delivery.Error) {
 	}
 }
 
-// whyRefused returns reason if at least refusalsToReport attempts of the channel have failed in a
-// row, the last one within refusalsReportedFor.
+// whyRefused returns reason if at least failuresToReport attempts of the channel have failed in a
+// row, the last one within failuresReportedFor.
 func (a *App) whyRefused(ch recipient.Channel, reason server.HealthReason) *server.HealthReason {
-	r := a.refusals[ch]
+	r := a.failureRuns[ch]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.n < refusalsToReport || time.Since(r.last) >= refusalsReportedFor {
+	if r.n < failuresToReport || time.Since(r.last) >= failuresReportedFor {
 		return nil
 	}
 	return &reason
@@ -255,10 +255,10 @@ func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bo
 // no server would try a mail now. While no mail waits, a suspended server that would try the next
 // mail counts as working, because only a mail can show that it works again.
 //
-// admits is how many mails the servers would try now. waits reports whether a mail waits, and is
-// called only if its answer matters.
-func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
-	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
+// attemptsAllowed is how many mails the servers would try now. waits reports whether a mail waits,
+// and is called only if its answer matters.
+func mailServersReason(all []delivery.Health, attemptsAllowed int, waits func() bool) *server.HealthReason {
+	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || attemptsAllowed > 0 && !waits() {
 		return nil
 	}
 	return &server.HealthReason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}

@@ -34,16 +34,16 @@ type databaseProbe struct {
 	beats  heartbeats                 // nil: other replicas can't be seen
 	logger *slog.Logger
 
-	mu           sync.Mutex
-	pingedAt     time.Time            // when the last ping began
-	waits        bool                 // whether that ping has no answer yet
-	misses       int                  // failed pings in a row without a known reason
-	wroteAt      time.Time            // when a write last succeeded
-	late         int                  // how many writes took slowWriteThreshold or more since a write last took less than half of it
-	reason       *server.HealthReason // why the database can't be written; nil: it can
-	beatenAt     time.Time            // the value of wroteAt at the last heartbeat
-	lastBeat     string               // the heartbeat last read while the database is away; "": none
-	othersBeatAt time.Time            // when another replica's heartbeat was last found to have changed
+	mu             sync.Mutex
+	pingedAt       time.Time            // when the last ping began
+	pingPending    bool                 // whether that ping has no answer yet
+	misses         int                  // failed pings in a row without a known reason
+	wroteAt        time.Time            // when a write last succeeded
+	lateWrites     int                  // how many writes took slowWriteThreshold or more since a write last took less than half of it
+	reason         *server.HealthReason // why the database can't be written; nil: it can
+	wroteAtOwnBeat time.Time            // the value of wroteAt at the last heartbeat
+	lastBeat       string               // the heartbeat last read while the database is away; "": none
+	othersBeatAt   time.Time            // when another replica's heartbeat was last found to have changed
 }
 
 const (
@@ -89,11 +89,11 @@ func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	} else {
 		began := time.Now()
 		p.mu.Lock()
-		p.pingedAt, p.waits = began, true
+		p.pingedAt, p.pingPending = began, true
 		p.mu.Unlock()
 		err := p.ping(ctx)
 		p.mu.Lock()
-		p.waits = false
+		p.pingPending = false
 		p.mu.Unlock()
 		p.recordWrite(unwritableReason(err), time.Since(began))
 	}
@@ -106,16 +106,16 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	defer p.mu.Unlock()
 	switch {
 	case reason == nil && took >= slowWriteThreshold:
-		p.late++
-		if p.late == lateWritesTillLog {
+		p.lateWrites++
+		if p.lateWrites == lateWritesTillLog {
 			p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
 				logs.SeeDatabaseSlow)
 		}
 	case reason == nil && took < slowWriteThreshold/2:
-		if p.late >= lateWritesTillLog {
+		if p.lateWrites >= lateWritesTillLog {
 			p.logger.Info("database fast again")
 		}
-		p.late = 0
+		p.lateWrites = 0
 	}
 	p.misses++
 	if reason == nil || reason.Word != reasonDatabaseAway {
@@ -141,8 +141,8 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	waits := p.waits && time.Since(p.pingedAt) >= slowWriteThreshold
-	if p.reason != nil || p.late == 0 && p.misses == 0 && !waits {
+	pingLate := p.pingPending && time.Since(p.pingedAt) >= slowWriteThreshold
+	if p.reason != nil || p.lateWrites == 0 && p.misses == 0 && !pingLate {
 		return nil
 	}
 	return &server.HealthReason{Part: databasePartName, Word: reasonDatabaseSlow, Err: errors.New("slow")}
@@ -172,14 +172,14 @@ func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
 	defer cancel()
 	p.mu.Lock()
-	away, wrote, beaten := p.reason != nil, p.wroteAt, p.beatenAt
+	away, wrote, wroteAtBeat := p.reason != nil, p.wroteAt, p.wroteAtOwnBeat
 	p.mu.Unlock()
 	if !away {
-		if wrote.After(beaten) && p.beats.Write(ctx) == nil {
-			beaten = wrote
+		if wrote.After(wroteAtBeat) && p.beats.Write(ctx) == nil {
+			wroteAtBeat = wrote
 		}
 		p.mu.Lock()
-		p.beatenAt, p.lastBeat, p.othersBeatAt = beaten, "", time.Time{}
+		p.wroteAtOwnBeat, p.lastBeat, p.othersBeatAt = wroteAtBeat, "", time.Time{}
 		p.mu.Unlock()
 		return
 	}

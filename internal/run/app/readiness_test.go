@@ -25,32 +25,32 @@ import (
 	"sendcode/quota"
 )
 
-// played stands for a database and the heartbeats of several replicas, in a bubble of
+// fakeDatabase stands for a database and the heartbeats of several replicas, in a bubble of
 // testing/synctest.
-type played struct {
-	err    error         // the result of a ping
-	late   time.Duration // how long a ping takes
-	pings  atomic.Int32
-	commit *sqldb.CommitTiming
-	beat   atomic.Int32
-	away   bool // Redis does not answer
-	over   bool // the last heartbeat has expired
+type fakeDatabase struct {
+	err         error         // the result of a ping
+	pingTime    time.Duration // how long a ping takes
+	pings       atomic.Int32
+	commit      *sqldb.CommitTiming
+	beat        atomic.Int32
+	away        bool // Redis does not answer
+	beatExpired bool // the last heartbeat has expired
 }
 
-func (p *played) probe() *databaseProbe {
-	ping := func(context.Context) error { p.pings.Add(1); time.Sleep(p.late); return p.err }
-	return newDatabaseProbe(ping, func() *sqldb.CommitTiming { return p.commit }, p, slog.New(slog.DiscardHandler))
+func (d *fakeDatabase) probe() *databaseProbe {
+	ping := func(context.Context) error { d.pings.Add(1); time.Sleep(d.pingTime); return d.err }
+	return newDatabaseProbe(ping, func() *sqldb.CommitTiming { return d.commit }, d, slog.New(slog.DiscardHandler))
 }
 
-func (p *played) Write(context.Context) error { p.beat.Add(1); return nil }
-func (p *played) Read(context.Context) (string, error) {
-	if p.away {
+func (d *fakeDatabase) Write(context.Context) error { d.beat.Add(1); return nil }
+func (d *fakeDatabase) Read(context.Context) (string, error) {
+	if d.away {
 		return "", errors.New("away")
 	}
-	if p.over {
+	if d.beatExpired {
 		return noHeartbeat, nil
 	}
-	return fmt.Sprint(p.beat.Load()), nil
+	return fmt.Sprint(d.beat.Load()), nil
 }
 
 // word returns the word of a reason, with a ! if the reason makes the replica unready; "" for none.
@@ -78,7 +78,7 @@ func TestWhyUnwritable(t *testing.T) {
 			{store.ErrNoPartition, "database_no_partition"},
 			{errors.New("dial /var/run"), "database_away"},
 		} {
-			d := played{err: c.err}
+			d := fakeDatabase{err: c.err}
 			p := d.probe()
 			for n := 1; n <= missedPingsTillAway; n++ {
 				for range 10 {
@@ -149,7 +149,7 @@ func TestWhyRefusedAfterFiveTries(t *testing.T) {
 			mails(t.Context(), "a", &delivery.Error{Class: class}, 0)
 			texts(t.Context(), "b", &delivery.Error{Class: delivery.Temporary, About: delivery.AboutUs}, 0)
 			texts(t.Context(), "b", &delivery.Error{Class: delivery.Rejected, About: delivery.AboutAddress, Chosen: true}, 0)
-			servertest.Same(t, "counted", a.refusals[recipient.Email].n, n+1)
+			servertest.Same(t, "counted", a.failureRuns[recipient.Email].n, n+1)
 		}
 		refuses("mails_refused")
 		mails(t.Context(), "a", nil, 0)
@@ -167,7 +167,7 @@ func TestWhyRefusedAfterFiveTries(t *testing.T) {
 // most slowWriteThreshold.
 func TestASlowDatabaseIsReady(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		d := played{late: 1200 * time.Millisecond}
+		d := fakeDatabase{pingTime: 1200 * time.Millisecond}
 		p := d.probe()
 		for range 20 {
 			began := time.Now()
@@ -177,18 +177,18 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		servertest.Same(t, "a late ping", word(p.whySlow(t.Context())), "database_slow")
-		d.late = 0
+		d.pingTime = 0
 		for range 3 {
 			servertest.Same(t, "a ping", p.whyUnwritable(t.Context()), nil)
 			time.Sleep(time.Second)
 		}
 		servertest.Same(t, "a fast ping", word(p.whySlow(t.Context())), "")
-		d.late, d.err = 3*time.Second, errors.New("a table is locked")
+		d.pingTime, d.err = 3*time.Second, errors.New("a table is locked")
 		for range 6 { // the first ping waits, then it has failed, then the second one waits
 			servertest.Same(t, "a ping that waits", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())), "database_slow")
 			time.Sleep(time.Second)
 		}
-		d.late, d.err = 0, nil
+		d.pingTime, d.err = 0, nil
 		time.Sleep(3 * time.Second)
 		servertest.Same(t, "the lock is gone", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())), "")
 		time.Sleep(time.Second)
@@ -232,7 +232,7 @@ func TestSlowDatabaseIsLoggedOnce(t *testing.T) {
 // and not if a ping has found a fault before.
 func TestWhyUnwritableAfterACommit(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		d := played{}
+		d := fakeDatabase{}
 		p := d.probe()
 		look := func() string { defer time.Sleep(time.Second); return word(p.whyUnwritable(t.Context())) }
 		look()
@@ -262,7 +262,7 @@ func TestWhyUnwritableIfOthersCanWrite(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		d := played{}
+		d := fakeDatabase{}
 		p := d.probe()
 		go p.runHeartbeats(ctx)
 		pass := func(n int, others bool) string { // lets n seconds pass
@@ -281,9 +281,9 @@ func TestWhyUnwritableIfOthersCanWrite(t *testing.T) {
 		d.err = errors.New("away")
 		pass(1, true) // another replica, which loses the database a little later
 		servertest.Same(t, "away for all", pass(9, false), "database_away")
-		d.over = true
+		d.beatExpired = true
 		servertest.Same(t, "the last heartbeat is over", pass(2, false), "database_away")
-		d.over = false
+		d.beatExpired = false
 		beats := d.beat.Load()
 		servertest.Same(t, "away here", pass(3, true), "database_away!")
 		servertest.Same(t, "heartbeats by one that can't write", d.beat.Load(), beats+3)

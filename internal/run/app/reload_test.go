@@ -150,10 +150,10 @@ func TestReloadMovesAWebhook(t *testing.T) {
 	apptest.Must(t, os.WriteFile(secrets, []byte("default:"+apptest.HookSecrets[0]+"\n"), 0o600))
 	s.Start(1)
 	s.Ask(0, apptest.Ana)
-	s.AwaitTold(hook, 1)
+	s.AwaitEvents(hook, 1)
 	apptest.Must(t, os.WriteFile(secrets, []byte("default:"+apptest.HookSecrets[1]), 0o600))
 	s.WriteWebhook(moved.URL, "")
 	s.Hangup(0, "applied")
 	s.Ask(0, "cleo@example.com")
-	s.AwaitTold(moved, 1)
+	s.AwaitEvents(moved, 1)
 }

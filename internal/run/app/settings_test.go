@@ -113,7 +113,7 @@ func TestPrefixWatch(t *testing.T) {
 	b := loadConfig(t, "sms: {watch: {sends: 5}}\napps: [{name: shop, sms_watch: {approved_percent: 30}}, {name: gym}]")
 	apps := b.PolicySet(time.Now()).Apps
 	for i, of := range [][2]store.PrefixWatch{
-		{b.SMS.Watch.Prefixes(), {MinSends: 5, MinApprovedPercent: 10}},
+		{b.SMS.Watch.PrefixWatch(), {MinSends: 5, MinApprovedPercent: 10}},
 		{apps["shop"].Watch, {MinSends: 5, MinApprovedPercent: 30}},
 		{apps["gym"].Watch, {}},
 	} {

@@ -94,7 +94,7 @@ func TestStrangersReadOneWordOfReadiness(t *testing.T) {
 			listener int
 			host, by string
 			token    string
-			told     bool
+			wantPart bool
 		}{
 			{"a stranger", 0, "codes.example", "203.0.113.7:9", "", false},
 			{"one who says localhost", 0, "localhost", "203.0.113.7:9", "", false},
@@ -109,7 +109,7 @@ func TestStrangersReadOneWordOfReadiness(t *testing.T) {
 			r.Host, r.RemoteAddr = c.host, c.by
 			r.Header.Set("Authorization", "Bearer "+c.token)
 			a.listeners[c.listener].routes.ServeHTTP(w, r)
-			if body := w.Body.String(); strings.Contains(body, "redis_away") != c.told || !c.told && body != "degraded" {
+			if body := w.Body.String(); strings.Contains(body, "redis_away") != c.wantPart || !c.wantPart && body != "degraded" {
 				t.Errorf("%q: %s reads %q", setting, c.who, body)
 			}
 		}

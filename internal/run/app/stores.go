@@ -159,7 +159,7 @@ const waitLogEvery = 10 * time.Second // between two log lines of retryAtStart
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error,
 ) error {
-	var said time.Time
+	var loggedAt time.Time
 	for {
 		err := open(ctx)
 		left := time.Until(a.started.Add(a.cfg.StartWait))
@@ -172,8 +172,8 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 			return fmt.Errorf(
 				"%w; waited %v: start what %s names, or correct it; sendcode doctor tries every connection", err,
 				a.cfg.StartWait, setting)
-		case time.Since(said) >= waitLogEvery:
-			said = time.Now()
+		case time.Since(loggedAt) >= waitLogEvery:
+			loggedAt = time.Now()
 			const waits = "start waits: start the server that the setting names, or correct the setting"
 			what := []any{"setting", setting, "left", left.Round(time.Second).String(), "error", err}
 			if setting == redisSetting {

@@ -27,24 +27,24 @@ import (
 // refusal is a row of SECURITY.md: what refuses a send, a read or a check, and whether strangers
 // can cause the refusal for other callers.
 type refusal struct {
-	by      string            // what refuses: the problem, and the scope, bound or reason
-	text    string            // what SECURITY.md says in place of by
-	secret  bool              // strangers can cause the refusal for a secret key of the same app
-	known   bool              // they can cause it for a known browser of the same app
-	others  bool              // they can cause it for a secret key of another app
-	abroad  bool              // they can cause it for a known browser of another app
-	price   string            // what causing it costs strangers; {n} is the number that the test measures
-	left    string            // if strangers can't cause it: why not, or what honest callers still have
-	file    string            // settings in addition to the apps
-	bounds  func(*policy.Set) // lowers or lifts a bound that no setting changes
-	sms     bool              // the row is about text messages, otherwise about mails
-	key     string            // Idempotency-Key of the honest callers
-	waits   time.Duration     // how long honest callers wait for their message
-	free    bool              // a secret key without trust: known is not refused
-	tick    time.Duration     // time between two runs of a job; 0: ten minutes
-	apart   bool              // each honest caller is tried in a separate world, since the first uses up the remaining places
-	exhaust func(w *world)    // strangers use up what they can; nil: see test
-	test    string            // the test that tries the row, as path and name, if TestWhatStrangersCause does not
+	by                   string            // what refuses: the problem, and the scope, bound or reason
+	text                 string            // what SECURITY.md says in place of by
+	secretKey            bool              // strangers can cause the refusal for a secret key of the same app
+	knownBrowser         bool              // they can cause it for a known browser of the same app
+	otherAppsKey         bool              // they can cause it for a secret key of another app
+	otherAppsBrowser     bool              // they can cause it for a known browser of another app
+	price                string            // what causing it costs strangers; {n} is the number that the test measures
+	left                 string            // if strangers can't cause it: why not, or what honest callers still have
+	file                 string            // settings in addition to the apps
+	bounds               func(*policy.Set) // lowers or lifts a bound that no setting changes
+	sms                  bool              // the row is about text messages, otherwise about mails
+	key                  string            // Idempotency-Key of the honest callers
+	waits                time.Duration     // how long honest callers wait for their message
+	admitsKeyForStranger bool              // a secret key without trust: known is not refused
+	tick                 time.Duration     // time between two runs of a job; 0: ten minutes
+	separateWorlds       bool              // each honest caller is tried in a separate world, since the first uses up the remaining places
+	exhaust              func(w *world)    // strangers use up what they can; nil: see test
+	test                 string            // the test that tries the row, as path and name, if TestWhatStrangersCause does not
 }
 
 // These policies are so roomy that only the rule of the row refuses.
@@ -64,11 +64,11 @@ sms:
 // compares it with the lists in the code.
 var whatRefuses = []refusal{
 	{
-		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, such as `minute`", secret: true, known: true, apart: true,
+		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, such as `minute`", secretKey: true, knownBrowser: true, separateWorlds: true,
 		price: "{n} send to the recipient, until the rule's window ends", exhaust: untilRefused(toPerson),
 	},
 	{
-		by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", apart: true,
+		by: "quota-exceeded/recipient", text: "a recipient's rule with `reserve`", separateWorlds: true,
 		left: "after {n} sends of strangers to the recipient the reserve is left: one code an hour and two a day",
 		exhaust: func(w *world) {
 			for by := ""; by != "hour"; w.Sleep(time.Minute) {
@@ -80,34 +80,34 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/ip", text: "`client`, built in", known: true, file: roomy,
+		by: "quota-exceeded/ip", text: "`client`, built in", knownBrowser: true, file: roomy,
 		price:   "{n} sends from its own address in an hour",
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") }),
 	},
 	{
-		by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secret: true, known: true,
+		by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secretKey: true, knownBrowser: true,
 		file: fmt.Sprintf(bound, "ip"), price: "{n} sends, its limit, from the address that the secret key names as `client_ip`",
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(neighbor, w.other(n), "") }),
 	},
 	{
-		by: "quota-exceeded/network", text: "`network`, built in", known: true, file: roomy + "\nrequests_per_minute: 0\n",
+		by: "quota-exceeded/network", text: "`network`, built in", knownBrowser: true, file: roomy + "\nrequests_per_minute: 0\n",
 		price:   "{n} sends from its own /24 or /48 in an hour",
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n%20), w.other(n), "") }),
 	},
 	{
-		by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true,
+		by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secretKey: true, knownBrowser: true,
 		file: fmt.Sprintf(bound, "network"), price: "{n} sends, its limit, from the /24 or /48 of `client_ip`",
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(inNetwork(n), w.other(n), "") }),
 	},
 	{
-		by: "quota-exceeded/unnamed", text: "`unnamed`, built in", free: true, file: roomy,
+		by: "quota-exceeded/unnamed", text: "`unnamed`, built in", admitsKeyForStranger: true, file: roomy,
 		left:    "it counts only a back end's strangers without `client_ip`: {n} sends in an hour stop them, in their app alone",
 		exhaust: untilRefused(func(w *world, n int) reply { return w.send(unnamed, w.other(n), "") }),
 	},
 	wideRule("app", false), wideRule("purpose", false), wideRule("country", false), wideRule("prefix", false),
 	wideRule("global", true),
 	{
-		by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true,
+		by: "quota-exceeded/everything", text: "`breaker`", knownBrowser: true, otherAppsBrowser: true,
 		file: roomy + "\nbreaker: {limit: 10, window: 1h}\n", price: "{n} of 10 sends: its limit less its `reserve`",
 		exhaust: untilRefused(toOthers),
 	},
@@ -117,12 +117,12 @@ var whatRefuses = []refusal{
 		test: "internal/verify/humancheck/vendors/vendors_test.go TestQuestionsAreBounded",
 	},
 	{
-		by: "human-check", text: "a [human check](docs/policies.md#human-checks), in an app that asks", known: true,
+		by: "human-check", text: "a [human check](docs/policies.md#human-checks), in an app that asks", knownBrowser: true,
 		price: "half of what strangers may send by a rule that recipients share; a pass admits",
 		test:  "internal/verify/verification/human_test.go TestAPassAdmitsBeyondTheHalf",
 	},
 	{
-		by: "human-check", text: "a human check, by [the watch on conversion](docs/policies.md#the-watch-on-conversion)", free: true, file: roomy,
+		by: "human-check", text: "a human check, by [the watch on conversion](docs/policies.md#the-watch-on-conversion)", admitsKeyForStranger: true, file: roomy,
 		left: "after {n} sends whose codes nobody enters, strangers' browsers do work before they get a code; a back end only where `human_check` is configured",
 		exhaust: func(w *world) {
 			for ; w.spent < 1000; w.spent++ {
@@ -142,17 +142,17 @@ var whatRefuses = []refusal{
 		exhaust: untilFailuresRefuse(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")),
 	},
 	{
-		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true, abroad: true,
+		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secretKey: true, knownBrowser: true, otherAppsKey: true, otherAppsBrowser: true,
 		sms: true, file: roomy + carrier,
 		price: "as many text messages as the carrier takes for the number; impossible if these are more than strangers may send",
 		exhaust: func(w *world) {
 			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: time.Hour})
-			w.spend(toPerson)
+			w.sendUntilRefused(toPerson)
 			w.Carrier.Fail(nil)
 		},
 	},
 	{
-		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy,
+		by: "quota-exceeded/checks", text: "an app's failed checks", admitsKeyForStranger: true, file: roomy,
 		bounds: func(s *policy.Set) { s.Checks.App.Limit = 50 },
 		left:   "after 10,000 wrong codes for an app in an hour all but `trust: known` get codes of 8 characters; nothing is refused",
 		exhaust: func(w *world) {
@@ -170,8 +170,8 @@ var whatRefuses = []refusal{
 		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
 	},
 	{
-		by: "too-many-checks/ConsecutiveFailedCheckLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
-		known: true, file: roomy, price: "{n} wrong codes, 20 a day, with no right code between them",
+		by: "too-many-checks/ConsecutiveFailedCheckLimit", text: "100 failed checks of a recipient's codes in a row", secretKey: true,
+		knownBrowser: true, file: roomy, price: "{n} wrong codes, 20 a day, with no right code between them",
 		exhaust: func(w *world) {
 			for d := range 5 {
 				w.guess(nth(d), w.person(), 100)
@@ -180,7 +180,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/Network", text: "`failed_checks_per_hour`", secret: true, known: true, file: roomy,
+		by: "too-many-checks/Network", text: "`failed_checks_per_hour`", secretKey: true, knownBrowser: true, file: roomy,
 		price: "{n} wrong codes from its own address, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 30 {
@@ -189,7 +189,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, for a wide network", secret: true, known: true, file: roomy,
+		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, for a wide network", secretKey: true, knownBrowser: true, file: roomy,
 		price: "{n} wrong codes from its own /24 or /48, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 100 {
@@ -198,7 +198,7 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true,
+		by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", admitsKeyForStranger: true,
 		left: "it only raises an alert", file: roomy, bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
 		exhaust: func(w *world) {
 			w.guess(nth(0), w.other(0), 5)
@@ -206,17 +206,17 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true, file: roomy,
+		by: "too-many-requests", text: "`requests_per_minute`", admitsKeyForStranger: true, knownBrowser: true, otherAppsBrowser: true, file: roomy,
 		price:   "{n} requests from its own address in a minute",
 		exhaust: untilRefused(func(w *world, _ int) reply { return w.do(neighbor, "GET", "/v1/verifications/unknown", "", nil) }),
 	},
 	{
-		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true, known: true, file: roomy,
+		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", admitsKeyForStranger: true, separateWorlds: true, knownBrowser: true, file: roomy,
 		key: "order-2026-11-23-01", price: "a guess from its own address, before it asks",
 		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") },
 	},
 	{
-		by: "conflict", text: "the same, while the guess is worked on", known: true,
+		by: "conflict", text: "the same, while the guess is worked on", knownBrowser: true,
 		price: "a guess from its own address, at the same moment",
 		test:  "internal/http/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
 	},
@@ -229,12 +229,12 @@ var whatRefuses = []refusal{
 		left: "strangers have half of the places", test: "internal/limit/admission/admission_test.go TestLimiterGivesStrangersHalf",
 	},
 	{
-		by: "unavailable/", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
+		by: "unavailable/", text: "more connections than the machines carry", secretKey: true, knownBrowser: true, otherAppsKey: true, otherAppsBrowser: true,
 		price: "a flood from many networks; each is bounded",
 		test:  "internal/http/server/requests_test.go TestRequestsOfANetworkAreBounded",
 	},
 	{
-		by: "unavailable/" + bodies, text: "room for large bodies", secret: true, known: true, others: true, abroad: true,
+		by: "unavailable/" + bodies, text: "room for large bodies", secretKey: true, knownBrowser: true, otherAppsKey: true, otherAppsBrowser: true,
 		price: "large bodies that never end, from two networks: each may use half of the room",
 		test:  "internal/http/server/bodies_test.go TestBodiesInMemoryAreBounded",
 	},
@@ -250,7 +250,7 @@ var whatRefuses = []refusal{
 	},
 
 	{
-		by: "delivery-failed/suppressed", text: "`suppressed`", secret: true, known: true, file: roomy,
+		by: "delivery-failed/suppressed", text: "`suppressed`", secretKey: true, knownBrowser: true, file: roomy,
 		price: "{n} message that bounces, that the person reports as spam, or answers with STOP. A [burst](docs/policies.md#bursts-of-suppressions) " +
 			`of strangers does not count, and lifts no others' suppressions ([test](internal/store/storetest/contract_suppressions.go "burstIsNotBelieved"))`,
 		exhaust: untilRefused(func(w *world, n int) reply {
@@ -264,7 +264,7 @@ var whatRefuses = []refusal{
 		}),
 	},
 	{
-		by: "delivery-failed/opted_out", text: "`opted_out`", apart: true, secret: true, known: true, others: true, abroad: true,
+		by: "delivery-failed/opted_out", text: "`opted_out`", separateWorlds: true, secretKey: true, knownBrowser: true, otherAppsKey: true, otherAppsBrowser: true,
 		sms: true, file: roomy + carrier,
 		price: "{n} text message that the person answers with STOP; the carrier stops all messages of its sender",
 		exhaust: func(w *world) {
@@ -287,7 +287,7 @@ var whatRefuses = []refusal{
 	},
 	spendCap("global", true), spendCap("country", true), spendCap("app", false),
 	{
-		by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true, abroad: true,
+		by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secretKey: true, knownBrowser: true, otherAppsKey: true, otherAppsBrowser: true,
 		sms: true, file: roomy + carrier, price: "as many text messages as the carrier takes for the number",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
@@ -295,8 +295,8 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secret: true, known: true,
-		others: true, abroad: true, file: roomy, price: "as many messages to bad addresses, from many networks, as the mail server bears",
+		by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secretKey: true, knownBrowser: true,
+		otherAppsKey: true, otherAppsBrowser: true, file: roomy, price: "as many messages to bad addresses, from many networks, as the mail server bears",
 		exhaust: func(w *world) {
 			for n := range 20 {
 				w.MailServer.Answer(vtest.NoMailbox)
@@ -309,11 +309,11 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
-		file: roomy, waits: 10 * time.Minute, apart: true, free: true,
+		file: roomy, waits: 10 * time.Minute, separateWorlds: true, admitsKeyForStranger: true,
 		left: "strangers' messages wait in a queue of their own, and get half of the attempts. What takes longer than usual gives way to others that wait; " +
 			"{n} mails to recipients whose servers take a minute were tried",
 		exhaust: func(w *world) {
-			w.MailServer.Each, w.MailServer.Slow = time.Minute, "-chosen.example"
+			w.MailServer.Delay, w.MailServer.Slow = time.Minute, "-chosen.example"
 			for ; w.spent < 16*12; w.spent++ {
 				w.send(nth(w.spent), fmt.Sprintf("x@n%d-chosen.example", w.spent), "")
 			}
@@ -321,8 +321,8 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "delivery-failed/expired", text: "`expired`: a carrier is set aside", sms: true, file: roomy + carrier, tick: time.Second,
-		free: true,
-		left: "if a stranger asked, a temporary answer that may be about the number is not held against the carrier; {n} such numbers were tried",
+		admitsKeyForStranger: true,
+		left:                 "if a stranger asked, a temporary answer that may be about the number is not held against the carrier; {n} such numbers were tried",
 		exhaust: func(w *world) {
 			for ; w.spent < 40; w.spent++ {
 				w.send(nth(w.spent), fmt.Sprintf("+49%d5550%03d9", 160+w.spent%20, w.spent), "")
@@ -335,12 +335,12 @@ var whatRefuses = []refusal{
 		test: "internal/deliver/delivery/smtp/strangers_test.go TestStrangersChooseTheAnswerToRCPT",
 	},
 	{
-		by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy,
+		by: "check/max_attempts_reached", text: "five tries of a code", knownBrowser: true, file: roomy,
 		price: "the ID of its verification, 128 random bits",
 		test:  "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
 	},
 	{
-		by: "check/canceled", text: "a code that was canceled", known: true, price: "the ID of its verification, 128 random bits",
+		by: "check/canceled", text: "a code that was canceled", knownBrowser: true, price: "the ID of its verification, 128 random bits",
 		test: "internal/verify/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
 	},
 }
@@ -359,7 +359,7 @@ func wideRule(scope string, shared bool) refusal {
 		file += carrier
 	}
 	return refusal{
-		by: "quota-exceeded/" + scope, text: "a rule on `" + scope + "`", known: true, abroad: shared, file: file, sms: area,
+		by: "quota-exceeded/" + scope, text: "a rule on `" + scope + "`", knownBrowser: true, otherAppsBrowser: shared, file: file, sms: area,
 		price: "{n} of 10 sends: its limit less its `reserve`", exhaust: untilRefused(toOthers),
 	}
 }
@@ -367,7 +367,7 @@ func wideRule(scope string, shared bool) refusal {
 // spendCap returns the row of a spend cap. If shared is true, the cap is for all apps together.
 func spendCap(scope string, shared bool) refusal {
 	return refusal{
-		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true, abroad: shared,
+		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", knownBrowser: true, otherAppsBrowser: shared,
 		sms: true, file: roomy + carrier + "  spend: [{scope: " + scope + ", per: day, limit: 10}]\n",
 		price: "{n} of 10 messages: its limit less its `reserve`", exhaust: untilRefused(toOthers),
 	}
@@ -403,11 +403,11 @@ var ofTheRequest = []string{
 }
 
 // cause tries a row. Strangers use up what they can. Then each honest caller asks. Last, a secret
-// key asks for a stranger, and must be refused as strangers are, unless the row is free. cause
+// key asks for a stranger, and must be refused as strangers are, unless the row admits it. cause
 // returns the number of requests that the strangers spent.
 func (r refusal) cause(t *testing.T) (spent int) {
-	wants := []bool{r.secret, r.known, r.others, r.abroad, !r.free}
-	callers := append(slices.Clone(honest), trusted)
+	wants := []bool{r.secretKey, r.knownBrowser, r.otherAppsKey, r.otherAppsBrowser, !r.admitsKeyForStranger}
+	callers := append(slices.Clone(honest), keyForStranger)
 	ask := func(w *world, i int) {
 		got, c := w.refusalOf(callers[i]), callers[i]
 		if refused := got != "" && strings.HasPrefix(r.by, got); refused != wants[i] || !refused && got != "" {
@@ -420,11 +420,11 @@ func (r refusal) cause(t *testing.T) (spent int) {
 			r.exhaust(w)
 			spent = w.spent
 			ask(w, i)
-			for j := i + 1; j < len(callers) && !r.apart; j++ {
+			for j := i + 1; j < len(callers) && !r.separateWorlds; j++ {
 				ask(w, j)
 			}
 		})
-		if !r.apart {
+		if !r.separateWorlds {
 			break
 		}
 	}
@@ -462,25 +462,25 @@ func refusalsTable(spent map[string]int) string {
 		"| refusal | of `trust: known` | of a known browser | of another app | price, or what is left |\n|---|---|---|---|---|\n")
 	word := map[bool]string{true: "**yes**", false: "no"}
 	var texts []string
-	says := ""
+	lastRow := ""
 	end := func() {
-		if says != "" {
-			fmt.Fprintf(&table, "| %s | %s |\n", strings.Join(texts, ", "), says)
+		if lastRow != "" {
+			fmt.Fprintf(&table, "| %s | %s |\n", strings.Join(texts, ", "), lastRow)
 		}
 	}
 	for _, x := range whatRefuses {
-		elsewhere := word[x.others]
-		if x.abroad && !x.others {
+		elsewhere := word[x.otherAppsKey]
+		if x.otherAppsBrowser && !x.otherAppsKey {
 			elsewhere = "its browsers"
 		}
 		price := strings.ReplaceAll(cmp.Or(x.price, x.left), "{n}", strconv.Itoa(spent[x.text]))
 		if path, name, found := strings.Cut(x.test, " "); found {
 			price += fmt.Sprintf(" ([test](%s %q))", path, name)
 		}
-		row := strings.Join([]string{word[x.secret], word[x.known], elsewhere, price}, " | ")
-		if row != says {
+		row := strings.Join([]string{word[x.secretKey], word[x.knownBrowser], elsewhere, price}, " | ")
+		if row != lastRow {
 			end()
-			texts, says = nil, row
+			texts, lastRow = nil, row
 		}
 		texts = append(texts, x.text)
 	}
@@ -533,7 +533,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	rows := slices.Clone(ofTheRequest)
 	for _, x := range whatRefuses {
 		rows = append(rows, x.by)
-		if yes := x.secret || x.known || x.others || x.abroad; yes != (x.price != "") || yes == (x.left != "") ||
+		if yes := x.secretKey || x.knownBrowser || x.otherAppsKey || x.otherAppsBrowser; yes != (x.price != "") || yes == (x.left != "") ||
 			(x.exhaust == nil) == (x.test == "") {
 			t.Errorf("the row of %s has a price exactly if there is a yes, else what is left, and one way to try it", x.text)
 		}

@@ -64,10 +64,10 @@ func nth(n int) caller {
 // neighbor is a stranger's browser at the address of the honest callers.
 var neighbor = caller{app: "shop", kind: "public", ip: home}
 
-// trusted is a secret key's request for a stranger.
-var trusted = caller{app: "shop", kind: "secret", ip: home, stranger: true}
+// keyForStranger is a secret key's request for a stranger.
+var keyForStranger = caller{app: "shop", kind: "secret", ip: home, stranger: true}
 
-// unnamed is like trusted, but without client_ip.
+// unnamed is like keyForStranger, but without client_ip.
 var unnamed = caller{app: "shop", kind: "secret", ip: home, stranger: true, unnamed: true}
 
 func keyOf(app, kind string) string { return kind + " key of " + app }
@@ -275,7 +275,7 @@ func (w *world) refusedBy(a reply) string {
 }
 
 func (w *world) scopeOf(rule string) string {
-	set := w.Svc.Terms()
+	set := w.Svc.Policies()
 	p, _ := set.Purpose("")
 	for _, ch := range []recipient.Channel{recipient.Email, recipient.SMS} {
 		for _, r := range set.RulesFor(p, policy.Request{App: "shop", Channel: ch, Class: store.StrangerClass, NamesClient: true}) {
@@ -318,15 +318,15 @@ func toPerson(w *world, n int) reply { return w.send(nth(n), w.person(), "") }
 // toOthers sends to the nth other recipient, as the nth stranger.
 func toOthers(w *world, n int) reply { return w.send(nth(n), w.other(n), "") }
 
-// untilRefused returns a function that calls spend with ask.
+// untilRefused returns a function that calls sendUntilRefused with ask.
 func untilRefused(ask func(w *world, n int) reply) func(*world) {
-	return func(w *world) { w.spend(ask) }
+	return func(w *world) { w.sendUntilRefused(ask) }
 }
 
 // untilFailuresRefuse is untilRefused with toPerson, while the mail server gives this answer.
 func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
 	return func(w *world) {
-		w.spend(func(w *world, n int) reply {
+		w.sendUntilRefused(func(w *world, n int) reply {
 			w.MailServer.Answer(answer)
 			return toPerson(w, n)
 		})
@@ -334,9 +334,9 @@ func untilFailuresRefuse(answer func(context.Context) error) func(*world) {
 	}
 }
 
-// spend sends requests of strangers until the tested rule refuses one. It calls ask with the number
-// of the request.
-func (w *world) spend(ask func(w *world, n int) reply) {
+// sendUntilRefused sends requests of strangers until the tested rule refuses one. It calls ask with
+// the number of the request.
+func (w *world) sendUntilRefused(ask func(w *world, n int) reply) {
 	w.Helper()
 	for n := range 10_000 {
 		a := ask(w, n)

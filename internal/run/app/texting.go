@@ -142,7 +142,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	for _, p := range a.cfg.Purposes {
 		life = max(life, p.Life(recipient.SMS))
 	}
-	w := a.cfg.SMS.Watch.Prefixes()
+	w := a.cfg.SMS.Watch.PrefixWatch()
 	w.TTL, w.Exempt = life, a.cfg.SMS.Unwatched
 	return w
 }

@@ -16,7 +16,7 @@ var conditions = []struct {
 	state   string   // the state of the part in the status line; empty: the line has no such part
 	section string   // a heading in the runbooks
 	alert   string   // the name of the alert; empty: there is none
-	says    string   // what the alert's summary contains; empty: the sentence of the first word
+	summary string   // what the alert's summary contains; empty: the sentence of the first word
 	file    string   // the source file with the log line
 	line    string   // the message of the log line; empty: the log has none
 }{
@@ -55,14 +55,14 @@ var conditions = []struct {
 
 // Each condition has one name in /readyz, the status line, the alerts, the log and the runbooks.
 func TestHealthConditionsHaveOneName(t *testing.T) {
-	told := map[string]bool{"other_replica": true} // its sentence only follows another reason's
+	listed := map[string]bool{"other_replica": true} // its sentence only follows another reason's
 	english := texts.ConsoleLanguages()[0]
 	operations, alerts, runbooks := readText(t, "../../../docs/operations.md"), readText(t, "../../../docs/alerts.yaml"),
 		readText(t, "../../../docs/runbooks.md")
 	for _, c := range conditions {
 		section := between(runbooks, "\n## "+c.section+"\n", "\n## ")
 		for _, word := range c.words {
-			told[word] = true
+			listed[word] = true
 			if !strings.Contains(operations, "`"+word+"`") {
 				t.Errorf("operations.md does not list %s", word)
 			}
@@ -75,8 +75,8 @@ func TestHealthConditionsHaveOneName(t *testing.T) {
 				}
 			}
 		}
-		if said := english.Get("health." + c.state); c.state != "" && said != c.state {
-			t.Errorf("the status line says %q of what is %s", said, c.state)
+		if text := english.Get("health." + c.state); c.state != "" && text != c.state {
+			t.Errorf("the status line says %q of what is %s", text, c.state)
 		}
 		if c.line != "" && !strings.Contains(readText(t, c.file), c.line) {
 			t.Errorf("%s logs no line %s", c.file, c.line)
@@ -85,22 +85,22 @@ func TestHealthConditionsHaveOneName(t *testing.T) {
 			continue
 		}
 		rule := between(alerts, "alert: "+c.alert+"\n", "- alert:")
-		says := c.says
-		if says == "" {
-			says = strings.TrimSuffix(english.Get("ready."+c.words[0]), ".")
+		summary := c.summary
+		if summary == "" {
+			summary = strings.TrimSuffix(english.Get("ready."+c.words[0]), ".")
 		}
 		anchor := "#" + strings.ReplaceAll(strings.ToLower(c.section), " ", "-") + `"`
-		if !strings.Contains(rule, says) || !strings.Contains(rule, anchor) || !strings.HasSuffix(strings.ToLower(c.alert), c.state) {
+		if !strings.Contains(rule, summary) || !strings.Contains(rule, anchor) || !strings.HasSuffix(strings.ToLower(c.alert), c.state) {
 			t.Errorf("%s has another name, sentence or runbook than %s: %s", c.alert, c.words[0], rule)
 		}
 	}
 	for _, word := range wordsOfReadiness(t) {
-		if !told[word] {
+		if !listed[word] {
 			t.Errorf("/readyz can say %s, which has no condition here", word)
 		}
-		delete(told, word)
+		delete(listed, word)
 	}
-	for word := range told {
+	for word := range listed {
 		t.Errorf("/readyz never says %s", word)
 	}
 }

@@ -71,29 +71,31 @@ func withOptionName(err error) error {
 // It records the change in the audit trail as an action of "cli". It prints a new password to out,
 // and never shows it again. The action "list" prints all accounts, and begins with the accounts in
 // the settings. The action "export" prints the rows of a person.
-func ChangeAccount(ctx context.Context, cfg config.Config, wish AdminCommand, out io.Writer) error {
-	if wish.Do == "export" {
-		act, err := auth.NewCommandAuditEntry()
+func ChangeAccount(ctx context.Context, cfg config.Config, command AdminCommand, out io.Writer) error {
+	if command.Do == "export" {
+		entry, err := auth.NewCommandAuditEntry()
 		if err != nil {
 			return err
 		}
-		act.What, act.Reason = auth.ActionExportRecipient, wish.Reason
-		return withOptionName(app.ExportPerson(ctx, cfg, wish.Channel, wish.To, act, out))
+		entry.What, entry.Reason = auth.ActionExportRecipient, command.Reason
+		return withOptionName(app.ExportPerson(ctx, cfg, command.Channel, command.To, entry, out))
 	}
 	db, done, err := app.OpenStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = done() }()
-	if wish.Do == "list" {
+	if command.Do == "list" {
 		return listAccounts(ctx, cfg, db, out)
 	}
-	act, err := auth.NewCommandAuditEntry()
+	entry, err := auth.NewCommandAuditEntry()
 	if err != nil {
 		return err
 	}
-	w := auth.AccountChangeRequest{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
-	password, err := auth.ChangeAccount(ctx, db, w, time.Now(), act)
+	w := auth.AccountChangeRequest{
+		Name: command.Name, Role: command.Role, Do: command.Do, Reason: command.Reason, Identity: command.Identity,
+	}
+	password, err := auth.ChangeAccount(ctx, db, w, time.Now(), entry)
 	if err != nil {
 		return withOptionName(err)
 	}

@@ -36,13 +36,13 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 	if err := createEmptyFile(path); err != nil {
 		return err
 	}
-	made, began := []string{path}, time.Now()
+	created, began := []string{path}, time.Now()
 	err := func() error {
 		if secrets {
 			if err := createEmptyFile(secretsPath); err != nil {
 				return err
 			}
-			made = append(made, secretsPath)
+			created = append(created, secretsPath)
 			if err := config.BackUpSecrets(cfg.DataDir, secretsPath); err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func Backup(ctx context.Context, cfg config.Config, path string, secrets bool, o
 		return config.WriteFile(path, func(f *os.File) error { return sqlite.Backup(ctx, from, f.Name()) })
 	}()
 	if err != nil {
-		for _, file := range made {
+		for _, file := range created {
 			err = errors.Join(err, os.Remove(file))
 		}
 		return fmt.Errorf("no backup was made: %w", err)

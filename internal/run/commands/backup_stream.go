@@ -64,7 +64,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 	if err := checkRoomFor(from, from, 1.1); err != nil {
 		return err
 	}
-	made := manifest{At: time.Now().UTC()}
+	archived := manifest{At: time.Now().UTC()}
 	archive := tar.NewWriter(out)
 	add := func(name string, fill func(path string) error) error {
 		dir, err := os.MkdirTemp(cfg.DataDir, unfinished) // 0700
@@ -85,7 +85,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 			return err
 		}
 		file, err := addToArchive(ctx, archive, name, f, progress)
-		made.Files = append(made.Files, file)
+		archived.Files = append(archived.Files, file)
 		return err
 	}
 	err := add(config.DatabaseFile, func(path string) error { return sqlite.Backup(ctx, from, path) })
@@ -93,7 +93,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 		err = add(config.SecretsFile, func(path string) error { return config.BackUpSecrets(cfg.DataDir, path) })
 	}
 	if err == nil {
-		text, _ := json.Marshal(made) // made has nothing that can't be marshaled
+		text, _ := json.Marshal(archived) // archived has nothing that can't be marshaled
 		err = archive.WriteHeader(&tar.Header{Name: manifestFile, Mode: 0o600, Size: int64(len(text))})
 		if err == nil {
 			_, err = archive.Write(text)
@@ -102,7 +102,7 @@ func BackupTo(ctx context.Context, cfg config.Config, out io.Writer, secrets boo
 	if err = errors.Join(err, archive.Close(), ctx.Err()); err != nil {
 		return fmt.Errorf("the backup is incomplete: %w", err)
 	}
-	return recordBackup(cfg, made.At)
+	return recordBackup(cfg, archived.At)
 }
 
 // unfinished is the pattern of the directories for unfinished files in the data directory.

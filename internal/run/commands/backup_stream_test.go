@@ -170,14 +170,14 @@ func TestBackupStream(t *testing.T) {
 	}
 	apptest.Must(t, os.RemoveAll(filepath.Dir(inTheWay)))
 
-	var said strings.Builder
+	var output strings.Builder
 	end := bytes.NewReader(whole)
-	apptest.Must(t, commands.Restore(t.Context(), cfg, end, &said))
+	apptest.Must(t, commands.Restore(t.Context(), cfg, end, &output))
 	if left := end.Len(); left > 0 {
 		t.Errorf("%d bytes of the archive are not read, so its writer fails", left)
 	}
-	if !strings.HasPrefix(said.String(), cfg.DataDir+" has the database of "+recorded.UTC().Format("2006-01-02T15:04:05Z")) {
-		t.Error(said.String())
+	if !strings.HasPrefix(output.String(), cfg.DataDir+" has the database of "+recorded.UTC().Format("2006-01-02T15:04:05Z")) {
+		t.Error(output.String())
 	}
 	db, err := sqlite.OpenPool("file:"+filepath.Join(cfg.DataDir, config.DatabaseFile)+"?mode=ro", 1)
 	apptest.Must(t, err)

@@ -51,16 +51,16 @@ func TestBackupUnderLoad(t *testing.T) {
 	var known []string
 	admitted.Range(func(to, _ any) bool { known = append(known, to.(string)); return len(known) < 40 })
 	cfg, copied := s.Config(), filepath.Join(t.TempDir(), "copy.db")
-	var said strings.Builder
-	apptest.Must(t, commands.Backup(t.Context(), cfg, copied, true, &said))
+	var output strings.Builder
+	apptest.Must(t, commands.Backup(t.Context(), cfg, copied, true, &output))
 	after := sent.Load()
 	s.Await("sends after the copy", func() bool { return sent.Load() > after })
 	stop()
 	load.Wait()
-	if metrics := string(s.Get("/metrics").Raw); !strings.Contains(said.String(), copied+" has the database of ") ||
+	if metrics := string(s.Get("/metrics").Raw); !strings.Contains(output.String(), copied+" has the database of ") ||
 		!strings.Contains(metrics, fmt.Sprintf("sendcode_last_backup_timestamp_seconds %g\n",
 			float64(config.LastBackup(cfg.DataDir).Unix()))) {
-		t.Errorf("%s, and no metric has the instant %v", said.String(), config.LastBackup(cfg.DataDir))
+		t.Errorf("%s, and no metric has the instant %v", output.String(), config.LastBackup(cfg.DataDir))
 	}
 	s.Stop(0)
 	s.Replicas = nil
@@ -125,17 +125,17 @@ func TestBackupRefuses(t *testing.T) {
 	refused(file("there"), false, "exists already")
 	refused(file("b"), true, "b.secrets.yaml exists already")
 	refused(filepath.Join(dir, "none", "a"), false, "no such file or directory")
-	won, lost := make(chan error, 2), 0
+	results, refusals := make(chan error, 2), 0
 	for range 2 {
-		go func() { won <- commands.Backup(t.Context(), cfg, file("twice"), false, io.Discard) }()
+		go func() { results <- commands.Backup(t.Context(), cfg, file("twice"), false, io.Discard) }()
 	}
 	for range 2 {
-		if err := <-won; err != nil && strings.Contains(err.Error(), "exists already") {
-			lost++
+		if err := <-results; err != nil && strings.Contains(err.Error(), "exists already") {
+			refusals++
 		}
 	}
-	if info, err := os.Stat(file("twice")); lost != 1 || err != nil || info.Size() == 0 {
-		t.Errorf("%d of two backups to one name were refused: %v %v", lost, info, err)
+	if info, err := os.Stat(file("twice")); refusals != 1 || err != nil || info.Size() == 0 {
+		t.Errorf("%d of two backups to one name were refused: %v %v", refusals, info, err)
 	}
 	apptest.Must(t, errors.Join(os.Remove(file("twice")), os.Remove(filepath.Join(cfg.DataDir, "last_backup"))))
 	// the write-ahead log is so large that no disk has room for a copy, but it is sparse and takes

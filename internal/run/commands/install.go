@@ -105,7 +105,7 @@ func (i *Installation) ask(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-type installed struct {
+type fileToWrite struct {
 	name, content string
 	mode          os.FileMode
 }
@@ -159,7 +159,7 @@ func Install(i Installation, in io.Reader, out io.Writer) error {
 	if strings.ContainsAny(i.MailFrom+i.SMTPURL+i.Origin+i.Public+i.Tenant+i.ClientID+i.Secret+i.Account, "'\n\\$") {
 		return errors.New("an answer has ', \\ or $, which shells and compose interpret: write %XX in URLs, and leave it out of names")
 	}
-	var files []installed
+	var files []fileToWrite
 	var next string // commands, a line each
 	switch i.Where {
 	case "compose":
@@ -232,37 +232,37 @@ func (i Installation) settings() (lines []string, public string, err error) {
 
 // composeFiles returns the compose file, the file .env with the settings, and a file for each
 // secret. flow has the settings as one YAML flow mapping.
-func (i Installation) composeFiles(flow string, secrets []string) []installed {
-	files := []installed{
+func (i Installation) composeFiles(flow string, secrets []string) []fileToWrite {
+	files := []fileToWrite{
 		{"compose.yaml", sendcode.Compose, 0o644},
 		{".env", "SENDCODE_MAIL_FROM='" + i.MailFrom + "'\nSENDCODE_CONFIG_YAML='" + flow + "'\n", 0o600},
 	}
 	switch {
 	case i.atGoogle():
 		account, _ := os.ReadFile(i.Account) // Load has read it
-		files = append(files, installed{"compose.override.yaml", composeGoogle, 0o644},
-			installed{"secrets/google_json", string(account), 0o644})
+		files = append(files, fileToWrite{"compose.override.yaml", composeGoogle, 0o644},
+			fileToWrite{"secrets/google_json", string(account), 0o644})
 	case i.hasOAuth():
-		files = append(files, installed{"compose.override.yaml", composeOAuth, 0o644})
+		files = append(files, fileToWrite{"compose.override.yaml", composeOAuth, 0o644})
 	}
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
 		// Compose mounts the file with its permissions, and the container runs as a different user,
 		// so all users may read the file. The permissions of the folder keep other users of the
 		// machine out.
-		files = append(files, installed{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
+		files = append(files, fileToWrite{"secrets/" + strings.ToLower(strings.TrimPrefix(name, "SENDCODE_")), value + "\n", 0o644})
 	}
 	return files
 }
 
-func (i Installation) systemdFiles(settings, secrets []string) []installed {
+func (i Installation) systemdFiles(settings, secrets []string) []fileToWrite {
 	settings = append(settings, "addr: 127.0.0.1:8080", "admin_addr: 127.0.0.1:8081", `trusted_proxies: [127.0.0.1, "::1"]`)
 	env := "SENDCODE_CONFIG=/etc/sendcode/sendcode.yaml\nSENDCODE_DATA_DIR=/var/lib/sendcode\n"
 	for _, line := range secrets {
 		name, value, _ := strings.Cut(line, "=")
 		env += name + "='" + value + "'\n"
 	}
-	files := []installed{
+	files := []fileToWrite{
 		{"etc/sendcode/sendcode.yaml", strings.Join(settings, "\n") + "\n", 0o644},
 		{"etc/sendcode/env", env, 0o600},
 		{"etc/systemd/system/sendcode.service", sendcode.Service, 0o644},
@@ -271,7 +271,7 @@ func (i Installation) systemdFiles(settings, secrets []string) []installed {
 		{"etc/systemd/system/sendcode-backup.timer", sendcode.BackupTimer, 0o644},
 	}
 	if i.atGoogle() { // the service runs as another user, which can't read the file
-		files = append(files, installed{
+		files = append(files, fileToWrite{
 			"etc/systemd/system/sendcode.service.d/google.conf",
 			"[Service]\nLoadCredential=google.json:" + i.Account + "\n", 0o644,
 		})
@@ -280,7 +280,7 @@ func (i Installation) systemdFiles(settings, secrets []string) []installed {
 }
 
 // createFiles writes files below root. If one of them exists, it writes none.
-func createFiles(root string, files []installed) error {
+func createFiles(root string, files []fileToWrite) error {
 	for _, f := range files {
 		if _, err := os.Lstat(filepath.Join(root, f.name)); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s exists already, so nothing was written: move it away", filepath.Join(root, f.name))

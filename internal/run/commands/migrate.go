@@ -16,15 +16,15 @@ import (
 // starts. The previous version works with the new schema. Migrate prints the applied migrations to
 // out.
 func Migrate(ctx context.Context, cfg config.Config, out io.Writer) error {
-	said := "The schema is up to date: no migration was due.\n"
+	message := "The schema is up to date: no migration was due.\n"
 	ctx = migrations.WithReport(ctx, func(file string) {
 		fmt.Fprintf(out, "Migration %s was applied.\n", file)
-		said = "The schema is up to date.\n"
+		message = "The schema is up to date.\n"
 	})
 	if err := migrate(ctx, cfg); err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, said)
+	_, err := io.WriteString(out, message)
 	return err
 }
 

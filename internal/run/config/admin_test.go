@@ -16,7 +16,7 @@ admin:
 
 func TestOIDC(t *testing.T) {
 	c := must(t, oidcYAML)
-	is(t, "provider", c.Admin.OIDC, oidcSettings{
+	wantEqual(t, "provider", c.Admin.OIDC, oidcSettings{
 		Issuer: "https://id.example/realms/main", ClientID: "console", Claim: "email",
 		RedirectURL: "https://console.example/admin/oidc/callback", Scopes: []string{"openid", "email"},
 	})

@@ -14,17 +14,17 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// loaded returns a configuration whose data directory does not exist yet.
-func loaded(t *testing.T, environ ...string) Config {
+// loadWithDataDir returns a configuration whose data directory does not exist yet.
+func loadWithDataDir(t *testing.T, environ ...string) Config {
 	t.Helper()
 	c := must(t, "", environ...)
 	c.DataDir = filepath.Join(t.TempDir(), "deep", strings.Repeat("folder-", 14), "data") // a long path: errors must still name the file
 	return c
 }
 
-// filled calls LoadOrCreateSecrets. It returns the configuration with all secrets, and the secrets
-// to show.
-func filled(t *testing.T, c Config) (Config, []ShownSecret) {
+// addSecrets calls LoadOrCreateSecrets. It returns the configuration with all secrets, and the
+// secrets to show.
+func addSecrets(t *testing.T, c Config) (Config, []ShownSecret) {
 	t.Helper()
 	generated, err := c.LoadOrCreateSecrets(c.DataDir)
 	servertest.OK(t, err)
@@ -46,21 +46,21 @@ func write(t *testing.T, path, content string) {
 }
 
 func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
-	c := loaded(t)
-	first, generated := filled(t, c)
+	c := loadWithDataDir(t)
+	first, generated := addSecrets(t, c)
 	want := []ShownSecret{
 		{"SENDCODE_API_KEY", "API key", first.APIKey.Reveal()},
 		{"SENDCODE_ADMIN_PASSWORD", "password", first.AdminPassword.Reveal()},
 	}
-	is(t, "generated", generated, want)
-	is(t, "key of the app", first.Apps[0].Keys[0].SHA256, sumOf(first.APIKey.Reveal()))
-	is(t, "lengths", []int{len(first.IndexKeyBytes()), len(first.AdminPassword.Reveal()), len(first.APIKey.Reveal())}, []int{32, 20, 35})
-	again := loaded(t)
+	wantEqual(t, "generated", generated, want)
+	wantEqual(t, "key of the app", first.Apps[0].Keys[0].SHA256, sumOf(first.APIKey.Reveal()))
+	wantEqual(t, "lengths", []int{len(first.IndexKeyBytes()), len(first.AdminPassword.Reveal()), len(first.APIKey.Reveal())}, []int{32, 20, 35})
+	again := loadWithDataDir(t)
 	again.DataDir = c.DataDir
-	second, generated := filled(t, again)
-	is(t, "second start", second, first)
-	is(t, "generated again", generated, want)
-	other, _ := filled(t, loaded(t))
+	second, generated := addSecrets(t, again)
+	wantEqual(t, "second start", second, first)
+	wantEqual(t, "generated again", generated, want)
+	other, _ := addSecrets(t, loadWithDataDir(t))
 	for _, s := range storedSecrets {
 		if s.of(&first).Reveal() == s.of(&other).Reveal() || !s.of(&first).IsSet() {
 			t.Errorf("two directories share the %s", s.key)
@@ -105,15 +105,15 @@ func TestGeneratedSecrets(t *testing.T) {
 		before.DataDir = filepath.Join(t.TempDir(), "data")
 		generates := before.GeneratesAPIKey()
 		hasPassword := before.AdminHasPassword()
-		c, shown := filled(t, before)
+		c, shown := addSecrets(t, before)
 		names := ""
 		for _, s := range shown {
 			names += strings.ToLower(strings.TrimPrefix(s.Name, "SENDCODE_")) + " "
 		}
-		is(t, name+": shown", names, strings.TrimSuffix(strings.TrimSuffix(test.kept, index), ring))
-		is(t, name+": password of admin", hasPassword, c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet())
-		is(t, name+": public key for pages on this machine", c.LocalPublicKey != "", strings.Contains(test.kept, key))
-		is(t, name+": API key", generates && c.GeneratesAPIKey(), strings.Contains(test.kept, key))
+		wantEqual(t, name+": shown", names, strings.TrimSuffix(strings.TrimSuffix(test.kept, index), ring))
+		wantEqual(t, name+": password of admin", hasPassword, c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet())
+		wantEqual(t, name+": public key for pages on this machine", c.LocalPublicKey != "", strings.Contains(test.kept, key))
+		wantEqual(t, name+": API key", generates && c.GeneratesAPIKey(), strings.Contains(test.kept, key))
 		kept := ""
 		if _, err := os.Stat(c.DataDir); err == nil {
 			for line := range strings.Lines(read(t, filepath.Join(c.DataDir, SecretsFile))) {
@@ -122,10 +122,10 @@ func TestGeneratedSecrets(t *testing.T) {
 				}
 			}
 		}
-		is(t, name+": kept", kept, test.kept)
+		wantEqual(t, name+": kept", kept, test.kept)
 		for _, s := range storedSecrets {
 			if given := s.of(&before).Reveal(); given != "" {
-				is(t, name+": "+s.key, s.of(&c).Reveal(), given)
+				wantEqual(t, name+": "+s.key, s.of(&c).Reveal(), given)
 			}
 		}
 	}
@@ -135,25 +135,25 @@ func TestGeneratedSecrets(t *testing.T) {
 // variable of the keys is removed, the start fails: a new key is not generated, since a database
 // may have been written with the old one.
 func TestLoadOrCreateSecretsThatAreGivenNoMore(t *testing.T) {
-	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_ADMIN_PASSWORD=a long enough password")
-	first, _ := filled(t, given)
+	given := loadWithDataDir(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_ADMIN_PASSWORD=a long enough password")
+	first, _ := addSecrets(t, given)
 	path := filepath.Join(given.DataDir, SecretsFile)
-	is(t, "what is given in the file", strings.Contains(read(t, path), "secret_keys: "), false)
-	later := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing)
+	wantEqual(t, "what is given in the file", strings.Contains(read(t, path), "secret_keys: "), false)
+	later := loadWithDataDir(t, "SENDCODE_SECRET_KEYS="+goodRing)
 	later.DataDir = given.DataDir
-	second, _ := filled(t, later)
-	is(t, "the others", second.APIKey.Reveal()+second.IndexKey.Reveal(), first.APIKey.Reveal()+first.IndexKey.Reveal())
-	is(t, "the password in the file", strings.Contains(read(t, path), second.AdminPassword.Reveal()), true)
+	second, _ := addSecrets(t, later)
+	wantEqual(t, "the others", second.APIKey.Reveal()+second.IndexKey.Reveal(), first.APIKey.Reveal()+first.IndexKey.Reveal())
+	wantEqual(t, "the password in the file", strings.Contains(read(t, path), second.AdminPassword.Reveal()), true)
 	whole := read(t, path)
-	lost := loaded(t)
+	lost := loadWithDataDir(t)
 	_, err := lost.LoadOrCreateSecrets(given.DataDir)
 	failsWith(t, "the ring", err, "secrets.yaml is damaged (secret_keys)")
-	is(t, "the file", read(t, path), whole)
+	wantEqual(t, "the file", read(t, path), whole)
 }
 
 func TestSecretsAreForTheOwnerOnly(t *testing.T) {
-	c := loaded(t)
-	filled(t, c)
+	c := loadWithDataDir(t)
+	addSecrets(t, c)
 	secrets := filepath.Join(c.DataDir, "secrets.yaml")
 	for path, want := range map[string]os.FileMode{
 		c.DataDir: 0o700, filepath.Dir(c.DataDir): 0o700, secrets: 0o600,
@@ -173,9 +173,9 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 		servertest.OK(t, os.Chmod(secrets, mode))
 		again := c
 		_, err := again.LoadOrCreateSecrets(c.DataDir)
-		is(t, mode.String()+" is refused", err != nil, refused)
+		wantEqual(t, mode.String()+" is refused", err != nil, refused)
 		c.UpdateWarnings(time.Now())
-		is(t, mode.String()+" is warned of", strings.Contains(strings.Join(c.Warnings, "\n"), "by its group"), !refused && mode != 0o600)
+		wantEqual(t, mode.String()+" is warned of", strings.Contains(strings.Join(c.Warnings, "\n"), "by its group"), !refused && mode != 0o600)
 	}
 	if os.Chown(secrets, -1, 54321) == nil { // only root may give the file to another group
 		servertest.OK(t, os.Chmod(secrets, 0o660))
@@ -187,7 +187,7 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 // LoadOrCreateSecrets of a damaged file returns an error that shows no secret, and leaves the file
 // unchanged.
 func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
-	c, _ := filled(t, loaded(t))
+	c, _ := addSecrets(t, loadWithDataDir(t))
 	path := filepath.Join(c.DataDir, "secrets.yaml")
 	whole := read(t, path)
 	damaged := map[string]string{
@@ -203,7 +203,7 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	}
 	for name, content := range damaged {
 		write(t, path, content)
-		again := loaded(t)
+		again := loadWithDataDir(t)
 		_, err := again.LoadOrCreateSecrets(c.DataDir)
 		failsWith(t, name, err, "secrets.yaml is damaged")
 		for _, s := range storedSecrets {
@@ -211,20 +211,20 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 				t.Errorf("%s: the %s is shown or filled in: %v", name, s.key, err)
 			}
 		}
-		is(t, name+": the file", read(t, path), content)
+		wantEqual(t, name+": the file", read(t, path), content)
 	}
 }
 
 // LoadOrCreateSecrets generates no keys beside a database, even if there is no file of secrets.
 func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
-	c := loaded(t)
+	c := loadWithDataDir(t)
 	write(t, filepath.Join(c.DataDir, "sendcode.db"), "x")
 	_, err := c.LoadOrCreateSecrets(c.DataDir)
 	failsWith(t, "no keys", err, "secrets.yaml is missing, but the database sendcode.db")
 	if _, err := os.Stat(filepath.Join(c.DataDir, "secrets.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a file was made")
 	}
-	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_INDEX_KEY="+goodIndex)
+	given := loadWithDataDir(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_INDEX_KEY="+goodIndex)
 	if _, err := given.LoadOrCreateSecrets(c.DataDir); err != nil {
 		t.Errorf("with the keys that matter given: %v", err)
 	}
@@ -235,12 +235,12 @@ func TestLostSecretsAreNeverMadeAnew(t *testing.T) {
 func TestDataDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	c := loaded(t)
+	c := loadWithDataDir(t)
 	_, err := c.LoadOrCreateSecrets(file)
 	failsWith(t, "fill", err, "cannot be made: not a directory")
 	_, err = LockDataDir(t.Context(), file, 0)
 	failsWith(t, "lock", err, "cannot be made: not a directory")
-	is(t, "a database may be there", DatabaseFileMayExist(file), true)
+	wantEqual(t, "a database may be there", DatabaseFileMayExist(file), true)
 }
 
 // A start that is interrupted while it waits for the lock returns ctx's error, not ErrDataDirInUse.
@@ -264,7 +264,7 @@ func TestStartsAtOnceAgreeOnTheSecrets(t *testing.T) {
 	keys := make([]string, 16)
 	var wg sync.WaitGroup
 	for i := range keys {
-		c := loaded(t)
+		c := loadWithDataDir(t)
 		wg.Go(func() {
 			if _, err := c.LoadOrCreateSecrets(dir); err != nil {
 				t.Error(err)

@@ -66,7 +66,7 @@ func yamlBlocks(t *testing.T, page string) []string {
 
 // documentedPolicies has an entry for each YAML block of docs/policies.md: what the heading above
 // the block contains, and the rules and limits in the block.
-var documentedPolicies = []struct{ says, rules string }{
+var documentedPolicies = []struct{ headingPart, rules string }{
 	{
 		"1 per 60 seconds, 5 per hour and 10 per 24 hours for an address",
 		"recipient 1 in 1m0s, recipient 5 in 1h0m0s, recipient 10 in 24h0m0s; ",
@@ -91,8 +91,8 @@ func TestThePageOfPolicies(t *testing.T) {
 	for i, block := range blocks {
 		c, want := must(t, block), documentedPolicies[i]
 		before, _, _ := strings.Cut(page, block)
-		if heading := before[strings.LastIndex(before, "\n## "):]; !strings.Contains(heading, want.says) {
-			t.Errorf("%s\nis below %s, want %s", block, heading, want.says)
+		if heading := before[strings.LastIndex(before, "\n## "):]; !strings.Contains(heading, want.headingPart) {
+			t.Errorf("%s\nis below %s, want %s", block, heading, want.headingPart)
 		}
 		var rules, limits []string
 		for name := range c.Policies {
@@ -113,7 +113,7 @@ func TestThePageOfPolicies(t *testing.T) {
 			}
 		}
 		if got := strings.Join(rules, ", ") + "; " + strings.Join(limits, ", "); got != want.rules {
-			t.Errorf("%s\n got %s\nwant %s", want.says, got, want.rules)
+			t.Errorf("%s\n got %s\nwant %s", want.headingPart, got, want.rules)
 		}
 	}
 }

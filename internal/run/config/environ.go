@@ -63,10 +63,10 @@ func (ss *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
 	if v.kind == "list" {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		for text := range strings.SplitSeq(s.value, ",") {
-			n.Content = append(n.Content, ss.valueNode(envVariable{}, locatedValue{text, s.where}))
+			n.Content = append(n.Content, ss.valueNode(envVariable{}, locatedValue{text, s.source}))
 		}
 	}
-	ss.Sources[n] = s.where
+	ss.Sources[n] = s.source
 	return n
 }
 
@@ -92,7 +92,7 @@ func nameWithoutPrefix(key string) string { return strings.ToUpper(key) }
 // locatedValue is a value and its source. The source is the name of a variable, or the place of a
 // setting in the file. Messages about the value name the source.
 type locatedValue struct {
-	value, where string
+	value, source string
 }
 
 // readEnviron returns the values that the environment gives, by key. A value is in a variable, or
@@ -111,7 +111,7 @@ func (ss *settingsSource) readEnviron() map[string]locatedValue {
 			problem = "is in quotes, and here the quotes are part of the value, as in a file for docker --env-file: leave them out"
 		}
 		if problem != "" {
-			ss.Errs.Add(s.where, "%s", problem)
+			ss.Errs.Add(s.source, "%s", problem)
 		} else if s.value != "" {
 			given[v.key] = s
 		}
@@ -139,9 +139,9 @@ const byteOrderMark = "\ufeff"
 
 // readSecretFile returns the value in a file. where is the variable or the setting that names the
 // file, for messages.
-func (ss *settingsSource) readSecretFile(path, where string) (s locatedValue, problem string) {
+func (ss *settingsSource) readSecretFile(path, source string) (s locatedValue, problem string) {
 	content, err := ss.readFile(path)
-	s = locatedValue{strings.TrimSpace(strings.TrimPrefix(string(content), byteOrderMark)), where}
+	s = locatedValue{strings.TrimSpace(strings.TrimPrefix(string(content), byteOrderMark)), source}
 	switch {
 	case err != nil:
 		return s, document.PrintablePath(path) + " cannot be read: " + reasonWithoutPath(err)

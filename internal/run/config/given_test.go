@@ -69,7 +69,7 @@ func loadYAML(yaml string, environ ...string) (Config, error) {
 	}.read)
 }
 
-func is[T any](t *testing.T, what string, got, want T) {
+func wantEqual[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: got %+v, want %+v", what, got, want)
@@ -81,7 +81,7 @@ func is[T any](t *testing.T, what string, got, want T) {
 func readBack(t *testing.T, c Config) Config {
 	t.Helper()
 	again := must(t, c.YAML())
-	is(t, "printed and read", again.YAML(), c.YAML())
+	wantEqual(t, "printed and read", again.YAML(), c.YAML())
 	return again
 }
 

@@ -12,9 +12,9 @@ func TestHooks(t *testing.T) {
 		"  - {name: texts, app: default, server: supabase-sms, secret_env: SUPABASE}\n"
 	c := must(t, file, "SUPABASE="+twoHookSecrets)
 	h := c.Hooks[0].Hook()
-	is(t, "app", h.App, "default")
-	is(t, "purpose", h.Purposes["magiclink"], "login")
-	is(t, "ttl", h.TTL, time.Hour)
-	is(t, "secrets", len(h.Secrets), 2)
-	is(t, "the second", string(h.Secrets[1]), "another secret, of 32 bytes or so")
+	wantEqual(t, "app", h.App, "default")
+	wantEqual(t, "purpose", h.Purposes["magiclink"], "login")
+	wantEqual(t, "ttl", h.TTL, time.Hour)
+	wantEqual(t, "secrets", len(h.Secrets), 2)
+	wantEqual(t, "the second", string(h.Secrets[1]), "another secret, of 32 bytes or so")
 }

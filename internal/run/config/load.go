@@ -71,16 +71,16 @@ func (l *loader) parseFile(from, text locatedValue) *yaml.Node {
 	l.Name = document.PrintablePath(from.value)
 	switch {
 	case from.value != "" && text.value != "":
-		l.Errs.Add(text.where, "is given together with %s; keep one", from.where)
+		l.Errs.Add(text.source, "is given together with %s; keep one", from.source)
 	case text.value != "":
-		l.Name = text.where
-		if n := l.Parse([]byte(l.environ[text.where])); n != nil { // untrimmed: YAML needs the first indent
+		l.Name = text.source
+		if n := l.Parse([]byte(l.environ[text.source])); n != nil { // untrimmed: YAML needs the first indent
 			return n
 		}
 	case from.value != "":
 		content, err := l.readFile(from.value)
 		if err != nil {
-			l.Errs.Add(from.where, "%s cannot be read: %s", l.Name, reasonWithoutPath(err))
+			l.Errs.Add(from.source, "%s cannot be read: %s", l.Name, reasonWithoutPath(err))
 			break
 		}
 		l.fileText = string(content)

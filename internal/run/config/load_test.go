@@ -21,10 +21,10 @@ func TestLoadWithNothingGiven(t *testing.T) {
 
 func TestPurposes(t *testing.T) {
 	c := must(t, "purposes: {login: , b: }\npolicies: {gift: [{name: week, scope: recipient, limit: 3, window: 168h}]}")
-	is(t, "a purpose without fields", c.Purposes["login"], document.Defaults[purpose]())
-	is(t, "purposes of default", c.purposesWithPolicy("default"), []string{"b", "default", "login"})
+	wantEqual(t, "a purpose without fields", c.Purposes["login"], document.Defaults[purpose]())
+	wantEqual(t, "purposes of default", c.purposesWithPolicy("default"), []string{"b", "default", "login"})
 	c = must(t, "mail_from: F <f@FILE.example>")
-	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
+	wantEqual(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
 }
 
 // A key without a value counts as missing.
@@ -37,7 +37,7 @@ func TestLoadKeysWithoutAValue(t *testing.T) {
 	} {
 		got := must(t, file)
 		got.fileText, got.fileSettings = want.fileText, want.fileSettings
-		is(t, file, got, want)
+		wantEqual(t, file, got, want)
 	}
 }
 
@@ -45,8 +45,8 @@ func TestSecretsFromFiles(t *testing.T) {
 	for name, value := range map[string]string{"SENDCODE_API_KEY": goodKey, "SENDCODE_DATABASE_URL": "postgres://u:p@h/d"} {
 		got, err := Load([]string{name + "_FILE=/s"}, files{"/s": "\n " + value + "\r\n"}.read)
 		want, _ := Load([]string{name + "=" + value}, nil)
-		is(t, name, got, want)
-		is(t, name, err, nil)
+		wantEqual(t, name, got, want)
+		wantEqual(t, name, err, nil)
 	}
 }
 

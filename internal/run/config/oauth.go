@@ -46,8 +46,8 @@ type oauthClient struct {
 // exactly one of these keys.
 var credentials = []string{"client_secret_file", "client_secret_env"}
 
-// oauthWays has, for each way to get a token, the other keys that may be given.
-var oauthWays = map[string][]string{
+// oauthKinds has, for each way to get a token, the other keys that may be given.
+var oauthKinds = map[string][]string{
 	"tenant":               append(credentials, "client_id", "scope"),
 	"token_url":            append(credentials, "client_id", "scope"),
 	"service_account_file": {"subject", "scope"},
@@ -59,34 +59,34 @@ func (c *oauthClient) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return
 	}
-	var way string
-	ways, has := 0, 0
+	var kind string
+	kinds, givenCredentials := 0, 0
 	for key := range p.Given {
-		if oauthWays[key] != nil {
-			way, ways = key, ways+1
+		if oauthKinds[key] != nil {
+			kind, kinds = key, kinds+1
 		}
 		if slices.Contains(credentials, key) {
-			has++
+			givenCredentials++
 		}
 	}
-	if ways != 1 {
+	if kinds != 1 {
 		p.AddMistake("", "needs one of tenant, token_url, service_account_file and command")
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Given)) {
-		if key != way && !slices.Contains(oauthWays[way], key) {
-			p.AddMistake(key, "cannot be used with %s", way)
+		if key != kind && !slices.Contains(oauthKinds[kind], key) {
+			p.AddMistake(key, "cannot be used with %s", kind)
 		}
 	}
-	atServer := way == "tenant" || way == "token_url"
+	atServer := kind == "tenant" || kind == "token_url"
 	switch {
-	case way == "service_account_file" && c.Subject == "":
+	case kind == "service_account_file" && c.Subject == "":
 		p.AddMistake("", "subject is missing: give the mailbox that the service account logs in for")
-	case way == "command" && (len(c.Command) == 0 || c.Command[0] == ""):
+	case kind == "command" && (len(c.Command) == 0 || c.Command[0] == ""):
 		p.AddMistake("command", "must name a program")
 	case atServer && c.ClientID == "":
 		p.AddMistake("", "client_id is missing")
-	case atServer && has != 1:
+	case atServer && givenCredentials != 1:
 		p.AddMistake("", "needs one of %s", strings.Join(credentials, " and "))
 	}
 	if p.Valid() {

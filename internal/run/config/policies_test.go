@@ -38,13 +38,13 @@ limits:
 		},
 		"office": {{Name: "a", Scope: quota.IP, Limit: 2, Window: 24 * time.Hour}}, // no purpose can use it
 	} {
-		is(t, policy, c.policy(policy).Rules, want)
+		wantEqual(t, policy, c.policy(policy).Rules, want)
 	}
-	is(t, "reserve", c.PolicySet(time.Now()).Purposes["default"].Reserve, map[string]int{"own": 2})
+	wantEqual(t, "reserve", c.PolicySet(time.Now()).Purposes["default"].Reserve, map[string]int{"own": 2})
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
 	servertest.OK(t, err)
-	is(t, "gift", c.Limits["gift"][0].QuotaRule(), quota.Rule{Name: "week", Limit: 3, Days: 7, Zone: shanghai})
-	is(t, "web", c.Limits["web"][0].QuotaRule(), quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
+	wantEqual(t, "gift", c.Limits["gift"][0].QuotaRule(), quota.Rule{Name: "week", Limit: 3, Days: 7, Zone: shanghai})
+	wantEqual(t, "web", c.Limits["web"][0].QuotaRule(), quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
 }
 
 // The built-in policy has a reserve if strangers' browsers reach an app, and is marked as built in.
@@ -74,10 +74,11 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 			reached = append(reached, got.reachedByStrangers(a))
 		}
 		byDefault := got.PolicySet(time.Now()).Purposes["default"]
-		is(t, fmt.Sprint(c.yaml, c.environ), []any{byDefault.Reserve, byDefault.BuiltIn, reached}, []any{c.reserve, c.builtIn, c.reached})
+		wantEqual(t, fmt.Sprint(c.yaml, c.environ), []any{byDefault.Reserve, byDefault.BuiltIn, reached},
+			[]any{c.reserve, c.builtIn, c.reached})
 	}
 	own := must(t, "policies: {own: [{name: day, scope: recipient, limit: 2, window: 24h}]}\npurposes: {gift: {policy: own}}")
-	is(t, "beside the built-in one", own.PolicySet(time.Now()).Purposes["gift"].BuiltIn, false)
+	wantEqual(t, "beside the built-in one", own.PolicySet(time.Now()).Purposes["gift"].BuiltIn, false)
 }
 
 // If one limit counts many recipients, the default reserve is a fifth of it, and at least 1. With a
@@ -102,12 +103,12 @@ sms:
     - {scope: app, per: day, limit: 50, reserve: 0.01}
 `
 	c := must(t, rules)
-	is(t, "of rules", c.PolicySet(time.Now()).Purposes["default"].Reserve,
+	wantEqual(t, "of rules", c.PolicySet(time.Now()).Purposes["default"].Reserve,
 		map[string]int{"app": 2, "purpose": 1, "country": 200, "prefix": 1, "written": 9})
-	is(t, "of the breaker", c.Breaker.Reserve, 200)
-	is(t, "of spend caps, in millionths", []int64{c.SMS.Spend[0].Reserve, c.SMS.Spend[1].Reserve}, []int64{200_000, 10_000})
-	is(t, "written for the breaker", must(t, "breaker: {limit: 1000, window: 60s, reserve: 1}").Breaker.Reserve, 1)
-	is(t, "without a breaker", must(t, "").Breaker, breakerSettings{})
+	wantEqual(t, "of the breaker", c.Breaker.Reserve, 200)
+	wantEqual(t, "of spend caps, in millionths", []int64{c.SMS.Spend[0].Reserve, c.SMS.Spend[1].Reserve}, []int64{200_000, 10_000})
+	wantEqual(t, "written for the breaker", must(t, "breaker: {limit: 1000, window: 60s, reserve: 1}").Breaker.Reserve, 1)
+	wantEqual(t, "without a breaker", must(t, "").Breaker, breakerSettings{})
 }
 
 // A send is not deleted while a rule counts it: the shortest retention outlasts the longest rule,
@@ -131,7 +132,7 @@ func TestRetentionOutlastsEveryRule(t *testing.T) {
 // The settings accept the same scopes as package policy.
 func TestScopesAreThoseOfRules(t *testing.T) {
 	field, _ := reflect.TypeFor[policyRule]().FieldByName("Scope")
-	is(t, "scopes", field.Tag.Get("oneof"), strings.Trim(fmt.Sprint(policy.RuleScopes), "[]"))
+	wantEqual(t, "scopes", field.Tag.Get("oneof"), strings.Trim(fmt.Sprint(policy.RuleScopes), "[]"))
 }
 
 // A purpose that confirms addresses has a default title in every language of the service, unless
@@ -150,6 +151,6 @@ func TestTitles(t *testing.T) {
 		{"own", "en", ""},
 		{"login", "en", ""},
 	} {
-		is(t, x.purpose+" in "+x.locale, all[x.purpose].Titles.ForLocaleOrEmpty(x.locale), x.title)
+		wantEqual(t, x.purpose+" in "+x.locale, all[x.purpose].Titles.ForLocaleOrEmpty(x.locale), x.title)
 	}
 }

@@ -54,7 +54,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 			ReachedByStrangers: c.reachedByStrangers(a),
 		}
 		if a.SMSWatch != (watchSettings{}) {
-			app.Watch = a.SMSWatch.or(c.SMS.Watch).Prefixes()
+			app.Watch = a.SMSWatch.withDefaultsFrom(c.SMS.Watch).PrefixWatch()
 		}
 		set.Apps[a.Name] = app
 		if a.Webhook.URL != "" { // without a URL no event is written

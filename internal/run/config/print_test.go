@@ -24,8 +24,8 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 		second := readBack(t, first)
 		second.builtIn = first.builtIn // the printed file contains the policy, so it is no longer built in
 		second.fileText, second.fileSettings = first.fileText, first.fileSettings
-		is(t, "read again", second, first)
-		is(t, "for a restart", first.RestartChanges(second), nil)
+		wantEqual(t, "read again", second, first)
+		wantEqual(t, "for a restart", first.RestartChanges(second), nil)
 	}
 	if c := must(t, "", "SENDCODE_API_KEY="+goodKey); !strings.Contains(c.YAML(), "keys: [], webhook") {
 		t.Errorf("the key of a variable is printed as one of the file: %s", c.YAML())

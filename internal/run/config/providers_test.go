@@ -44,7 +44,7 @@ func TestDocumentedProviders(t *testing.T) {
 		servertest.OK(t, err)
 		for _, e := range all {
 			got = append(got, e.Type+" "+string(e.Meaning)+" "+e.Detail)
-			is(t, what, []any{e.Send.String(), e.To, e.At.Unix(), e.Mapped}, []any{send, "ana@example.com", at.Unix(), true})
+			wantEqual(t, what, []any{e.Send.String(), e.To, e.At.Unix(), e.Mapped}, []any{send, "ana@example.com", at.Unix(), true})
 		}
 		return got
 	}
@@ -98,12 +98,12 @@ func TestDocumentedProviders(t *testing.T) {
 		body := strings.NewReplacer("SEND", send, "SIGNATURE",
 			hex.EncodeToString(mac.Sum(nil))).Replace(read(t, "testdata/events/"+x.file))
 		s := sources[x.source]
-		is(t, x.file+": of the provider", s.Verify(x.header, []byte(body), at), true)
-		is(t, x.file+": of others", s.Verify(http.Header{}, []byte(strings.Replace(body, "tok", "kot", 1)), at), false)
-		is(t, x.file, eventsIn(x.file, x.source, []byte(body)), x.want)
+		wantEqual(t, x.file+": of the provider", s.Verify(x.header, []byte(body), at), true)
+		wantEqual(t, x.file+": of others", s.Verify(http.Header{}, []byte(strings.Replace(body, "tok", "kot", 1)), at), false)
+		wantEqual(t, x.file, eventsIn(x.file, x.source, []byte(body)), x.want)
 	}
 	amazon := snstest.New(t)
-	is(t, "topic of the example", sources["ses"].Auth.Topic, snstest.Topic)
+	wantEqual(t, "topic of the example", sources["ses"].Auth.Topic, snstest.Topic)
 	for file, want := range map[string]string{
 		"bounce": "Bounce.Permanent bounced_for_good 550 5.1.1", "full": "Bounce.Transient bounced 552 5.2.2",
 		"complaint": "Complaint complained abuse",
@@ -113,12 +113,12 @@ func TestDocumentedProviders(t *testing.T) {
 	} {
 		text := strings.ReplaceAll(read(t, "testdata/events/ses-"+file+".json"), "SEND", send)
 		body := amazon.Sign(snstest.Notification(text, at))
-		is(t, "ses: without its certificate", sources["ses"].Verify(http.Header{}, body, at), false)
+		wantEqual(t, "ses: without its certificate", sources["ses"].Verify(http.Header{}, body, at), false)
 		m, err := amazon.Subscriber().Verify(t.Context(), body, at)
 		servertest.OK(t, err)
-		is(t, "ses: "+file, eventsIn("ses: "+file, "ses", []byte(m.Text)), []string{want})
+		wantEqual(t, "ses: "+file, eventsIn("ses: "+file, "ses", []byte(m.Text)), []string{want})
 	}
-	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")
+	wantEqual(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")
 }
 
 // The printed settings equal those that were read, without the secrets.
@@ -128,10 +128,10 @@ func TestProvidersArePrinted(t *testing.T) {
 		t.Error("the secret is printed")
 	}
 	again := must(t, c.YAML(), providerVariables...)
-	is(t, "printed and read", again.YAML(), c.YAML())
+	wantEqual(t, "printed and read", again.YAML(), c.YAML())
 	again.Providers[0].Secret = document.NewSecret("another-secret-of-ours")
-	is(t, "needs a restart", c.RestartChanges(again), []string{"provider_events"})
+	wantEqual(t, "needs a restart", c.RestartChanges(again), []string{"provider_events"})
 	standard := must(t, "provider_events: [{name: a, scheme: standard_webhooks, secret_env: SECRET, message: a, type: b, "+
 		"outcomes: {c: delivered}}]", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").Providers[0]
-	is(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header}, []any{24, "webhook-"})
+	wantEqual(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header}, []any{24, "webhook-"})
 }

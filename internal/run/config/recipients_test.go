@@ -17,26 +17,26 @@ test_recipients:
 stop: [{to: abuser@example.com, reason: chargebacks}]
 `)
 	a, b := c.TestRecipients[0], c.TestRecipients[1]
-	is(t, "recipients", []string{a.To.Address(), a.Code, b.To.Address(), b.Code, c.Stops[0].Recipient.Address()},
+	wantEqual(t, "recipients", []string{a.To.Address(), a.Code, b.To.Address(), b.Code, c.Stops[0].Recipient.Address()},
 		[]string{"Reviewer@example.com", "424242", "+4915123456789", "BCDFGHJK", "abuser@example.com"})
-	is(t, "the end of a day", a.Expires, time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC))
-	is(t, "a time", b.Expires, time.Date(2027, 1, 31, 6, 0, 0, 0, time.UTC))
+	wantEqual(t, "the end of a day", a.Expires, time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC))
+	wantEqual(t, "a time", b.Expires, time.Date(2027, 1, 31, 6, 0, 0, 0, time.UTC))
 	shown := c.YAML()
 	for _, hidden := range []string{"eviewer", "abuser@", "424242", "491512", "BCDFGHJK"} {
 		if strings.Contains(shown, hidden) {
 			t.Errorf("%q is shown: %s", hidden, shown)
 		}
 	}
-	is(t, "counted", strings.Count(shown, "1 more, not shown")+2*strings.Count(shown, "2 more, not shown"), 3)
+	wantEqual(t, "counted", strings.Count(shown, "1 more, not shown")+2*strings.Count(shown, "2 more, not shown"), 3)
 }
 
 func TestDisposableDomains(t *testing.T) {
-	is(t, "domains", must(t, "disposable_domains: /list").Disposable,
+	wantEqual(t, "domains", must(t, "disposable_domains: /list").Disposable,
 		map[string]bool{"mailinator.com": true, "xn--bcher-kva.example": true})
 	odd := must(t, "disposable_domains: /odd")
-	is(t, "domains of a list with odd lines", slices.Sorted(maps.Keys(odd.Disposable)), []string{
+	wantEqual(t, "domains of a list with odd lines", slices.Sorted(maps.Keys(odd.Disposable)), []string{
 		"five.example", "four.example", "one.example", "seven.example", "six.example", "three.example", "two.example",
 	})
 	const warning = "disposable_domains: 4 of 12 lines are skipped; the first is /odd:10: xn--bei.cf is not a domain."
-	is(t, "a warning", slices.Contains(odd.Warnings, warning), true)
+	wantEqual(t, "a warning", slices.Contains(odd.Warnings, warning), true)
 }

@@ -45,9 +45,9 @@ func (c Config) CheckNothingLost(next Config) error {
 	switch {
 	case c.fileSettings && !next.fileSettings:
 		return errors.New("the file has no setting, and the loaded one had some" + ifMeant)
-	case keys.inFile() > 0 && nextKeys.inFile() == 0:
-		return fmt.Errorf("apps: the file has no key, and the loaded one had %d"+ifMeant, keys.inFile())
-	case keys.secret() > 0 && nextKeys.secret() == 0:
+	case keys.countInFile() > 0 && nextKeys.countInFile() == 0:
+		return fmt.Errorf("apps: the file has no key, and the loaded one had %d"+ifMeant, keys.countInFile())
+	case keys.countSecret() > 0 && nextKeys.countSecret() == 0:
 		return errors.New("apps: no app has a secret key, and the loaded file had some" + ifMeant)
 	case lost > 0 && lost == len(keys):
 		return errors.New("apps: the file has none of the keys that are in use, by ID or by hash: " +
@@ -79,7 +79,7 @@ func (c Config) configuredKeys() namedKeys {
 	return all
 }
 
-func (keys namedKeys) count(is func(appKey) bool) (n int) {
+func (keys namedKeys) countIf(is func(appKey) bool) (n int) {
 	for _, k := range keys {
 		if is(k) {
 			n++
@@ -88,12 +88,12 @@ func (keys namedKeys) count(is func(appKey) bool) (n int) {
 	return n
 }
 
-func (keys namedKeys) inFile() int {
-	return keys.count(func(k appKey) bool { return k.ID != apiKeyID && k.ID != publicKeyID })
+func (keys namedKeys) countInFile() int {
+	return keys.countIf(func(k appKey) bool { return k.ID != apiKeyID && k.ID != publicKeyID })
 }
 
-func (keys namedKeys) secret() int {
-	return keys.count(func(k appKey) bool { return k.Kind == SecretKeyKind })
+func (keys namedKeys) countSecret() int {
+	return keys.countIf(func(k appKey) bool { return k.Kind == SecretKeyKind })
 }
 
 // lostIn returns the number of keys whose name and hash are both missing in others.

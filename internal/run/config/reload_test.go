@@ -13,27 +13,27 @@ import (
 func TestWithReloadable(t *testing.T) {
 	c, next := must(t, ""), must(t, read(t, "testdata/full.yaml"))
 	got := c.WithReloadable(next)
-	is(t, "what changes", strings.Join(c.ReloadableChanges(got), " "), "policies limits purposes apps breaker stop "+
+	wantEqual(t, "what changes", strings.Join(c.ReloadableChanges(got), " "), "policies limits purposes apps breaker stop "+
 		"retention requests_per_minute failed_checks_per_hour disposable_domains webhook_networks")
-	is(t, "what is left to change", got.ReloadableChanges(next), nil)
-	is(t, "what changes at once alone", c.RestartChanges(got), nil)
-	is(t, "what needs a restart", strings.Join(got.RestartChanges(next), " "),
+	wantEqual(t, "what is left to change", got.ReloadableChanges(next), nil)
+	wantEqual(t, "what changes at once alone", c.RestartChanges(got), nil)
+	wantEqual(t, "what needs a restart", strings.Join(got.RestartChanges(next), " "),
 		"SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_PUBLIC_URL SENDCODE_DRAIN SENDCODE_DATA_DIR "+
 			"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL oauth SENDCODE_MAIL_FROM "+
 			"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
 	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_METRICS_TOKEN=twenty-characters-ok",
 		"SENDCODE_OIDC_CLIENT_SECRET=x", "SENDCODE_WEBHOOK_SECRETS=default:"+hookOne)
-	is(t, "secrets", strings.Join(c.RestartChanges(must(t, "", secrets...)), " "),
+	wantEqual(t, "secrets", strings.Join(c.RestartChanges(must(t, "", secrets...)), " "),
 		"SENDCODE_SMTP_URL SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
 			"SENDCODE_ADMIN_PASSWORD_HASH SENDCODE_ADMIN_TOKEN SENDCODE_METRICS_TOKEN SENDCODE_OIDC_CLIENT_SECRET")
 	withPassword := func(password string) Config {
 		return must(t, "", "SENDCODE_DATABASE_URL=postgres://u:"+password+"@h/d")
 	}
-	is(t, "a password", withPassword("one").RestartChanges(withPassword("two")), []string{"SENDCODE_DATABASE_URL"})
+	wantEqual(t, "a password", withPassword("one").RestartChanges(withPassword("two")), []string{"SENDCODE_DATABASE_URL"})
 	of := func(yaml string) Config {
 		return must(t, "test_recipients: [{to: a@b.example, code: '123456', expires: "+yaml+"}]")
 	}
-	is(t, "what is not printed", of("2098-01-31").ReloadableChanges(of("2099-01-31")), []string{"test_recipients"})
+	wantEqual(t, "what is not printed", of("2098-01-31").ReloadableChanges(of("2099-01-31")), []string{"test_recipients"})
 }
 
 // A reload is refused if it would leave the page without its app, or a hook without its app or
@@ -66,11 +66,11 @@ func TestReloadedKeys(t *testing.T) {
 		if keys := renewed.Apps[0].Keys; len(keys) != 1 || keys[0].SHA256 != sumOf(key) {
 			t.Errorf("%s: %+v", key, keys)
 		}
-		is(t, key+": public key for pages on this machine", renewed.LocalPublicKey != "", key == c.APIKey.Reveal())
-		is(t, key+": changes", len(c.ReloadableChanges(renewed)) > 0, key != c.APIKey.Reveal())
+		wantEqual(t, key+": public key for pages on this machine", renewed.LocalPublicKey != "", key == c.APIKey.Reveal())
+		wantEqual(t, key+": changes", len(c.ReloadableChanges(renewed)) > 0, key != c.APIKey.Reveal())
 	}
 	public := must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("pk_own")))
-	is(t, "keys beside one for browsers", len(c.WithReloadable(public).Apps[0].Keys), 2)
+	wantEqual(t, "keys beside one for browsers", len(c.WithReloadable(public).Apps[0].Keys), 2)
 }
 
 // A reload is refused if the file is empty, cut off, or another installation's. What an operator
@@ -138,15 +138,15 @@ func TestCheckNothingLost(t *testing.T) {
 		api := "SENDCODE_API_KEY=" + goodKey
 		c := must(t, before, api)
 		err := c.CheckNothingLost(must(t, rules, api))
-		is(t, "the keys of the file are lost", strings.HasPrefix(fmt.Sprint(err), "apps: the file has no key"), true)
-		is(t, "the key of the environment is exchanged", must(t, rules, api).CheckNothingLost(must(t, rules, api+"x")), nil)
+		wantEqual(t, "the keys of the file are lost", strings.HasPrefix(fmt.Sprint(err), "apps: the file has no key"), true)
+		wantEqual(t, "the key of the environment is exchanged", must(t, rules, api).CheckNothingLost(must(t, rules, api+"x")), nil)
 	})
 	t.Run("of_the_settings_in_force", func(t *testing.T) {
 		c := must(t, "").WithReloadable(must(t, before))
-		is(t, "an empty file after a reload", c.CheckNothingLost(must(t, "")) != nil, true)
+		wantEqual(t, "an empty file after a reload", c.CheckNothingLost(must(t, "")) != nil, true)
 		trial := must(t, "")
 		_, err := trial.LoadOrCreateSecrets(t.TempDir())
 		servertest.OK(t, err)
-		is(t, "a configured key replaces the generated one", trial.CheckNothingLost(must(t, before)), nil)
+		wantEqual(t, "a configured key replaces the generated one", trial.CheckNothingLost(must(t, before)), nil)
 	})
 }

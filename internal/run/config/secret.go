@@ -24,7 +24,7 @@ func (ss *settingsSource) ReadSecret(variable string) (secret Secret, problem st
 	value, problem := ss.readVariable(variable, true)
 	problem = cmp.Or(problem, problemIf(value.value == "", "is empty"), problemWithValue(value.value))
 	if problem != "" {
-		return Secret{}, value.where + ": " + problem
+		return Secret{}, value.source + ": " + problem
 	}
 	return document.NewSecret(value.value), ""
 }

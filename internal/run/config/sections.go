@@ -84,7 +84,7 @@ func (l *loader) complete() {
 		c.Drain = 0
 	}
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
-	c.SMS.Watch = c.SMS.Watch.or(defaultWatch)
+	c.SMS.Watch = c.SMS.Watch.withDefaultsFrom(defaultWatch)
 	l.completeApps()
 	if page := l.root.Children["page"]; c.Loopback() && (page == nil || page[0].Given["app"] == nil) {
 		c.Page.App = defaultApp

@@ -71,13 +71,13 @@ type watchSettings struct {
 
 var defaultWatch = watchSettings{Sends: 20, ApprovedPercent: 10}
 
-// or fills the gaps of the settings with those of other.
-func (w watchSettings) or(other watchSettings) watchSettings {
+// withDefaultsFrom fills the gaps of the settings with those of other.
+func (w watchSettings) withDefaultsFrom(other watchSettings) watchSettings {
 	return watchSettings{cmp.Or(w.Sends, other.Sends), cmp.Or(w.ApprovedPercent, other.ApprovedPercent)}
 }
 
-// Prefixes converts the settings for the database. The caller sets the other fields.
-func (w watchSettings) Prefixes() store.PrefixWatch {
+// PrefixWatch converts the settings for the database. The caller sets the other fields.
+func (w watchSettings) PrefixWatch() store.PrefixWatch {
 	return store.PrefixWatch{MinSends: w.Sends, MinApprovedPercent: w.ApprovedPercent}
 }
 

@@ -13,25 +13,25 @@ func TestCarriers(t *testing.T) {
 	for _, c := range s.Carriers {
 		got = append(got, fmt.Sprint(c.Open().Name(), " ", c.Polled(), " ", c.Secret.Reveal()))
 	}
-	is(t, "name, polled and secret", got, []string{
+	wantEqual(t, "name, polled and secret", got, []string{
 		"aliyun true " + hiddenSecret, "verify false " + hiddenSecret, "tencent true " + hiddenSecret,
 		"twilio true " + hiddenSecret, "rest true " + hiddenSecret,
 	})
 	for _, c := range carrierTypes[1:] { // the first type belongs to package generic
 		test := "../../deliver/sms/" + strings.ReplaceAll(c.name, "-", "_") + "_test.go"
-		is(t, test+" has smstest.Contract", strings.Contains(read(t, test), "smstest.Contract("), true)
-		is(t, c.name+" is in full.yaml", slices.ContainsFunc(s.Carriers, func(given SMSCarrier) bool { return given.Type == c.name }), true)
+		wantEqual(t, test+" has smstest.Contract", strings.Contains(read(t, test), "smstest.Contract("), true)
+		wantEqual(t, c.name+" is in full.yaml", slices.ContainsFunc(s.Carriers, func(given SMSCarrier) bool { return given.Type == c.name }), true)
 	}
-	is(t, "price", s.Carriers[0].Prices["US"], 45_000) // millionths
-	is(t, "dearest price", s.Carriers[4].Prices["DE"], 999_999_999_999_999)
-	is(t, "cap", s.Spend[1].Limit, 300_500_000)
-	is(t, "names of caps", []string{s.Spend[0].Name, s.Spend[1].Name}, []string{"global_day", "app_month"})
+	wantEqual(t, "price", s.Carriers[0].Prices["US"], 45_000) // millionths
+	wantEqual(t, "dearest price", s.Carriers[4].Prices["DE"], 999_999_999_999_999)
+	wantEqual(t, "cap", s.Spend[1].Limit, 300_500_000)
+	wantEqual(t, "names of caps", []string{s.Spend[0].Name, s.Spend[1].Name}, []string{"global_day", "app_month"})
 }
 
 func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 	for yaml, want := range map[string]bool{"": true, "sms: {countries: [DE]}": true, "smtp_url: smtp://127.0.0.1:25": false} {
 		c := must(t, yaml)
-		is(t, yaml, []bool{c.SMSToDevMailbox(), c.SMSEnabled()}, []bool{want, want})
+		wantEqual(t, yaml, []bool{c.SMSToDevMailbox(), c.SMSEnabled()}, []bool{want, want})
 	}
 	if c := must(t, "", reachable...); c.SMSEnabled() {
 		t.Error("text messages end at a mailbox that others can read")
@@ -48,6 +48,6 @@ func TestPageHost(t *testing.T) {
 		"public_url: http://127.0.0.1":                              "",
 		"":                                                          "",
 	} {
-		is(t, yaml, must(t, yaml).PageHost(), want)
+		wantEqual(t, yaml, must(t, yaml).PageHost(), want)
 	}
 }

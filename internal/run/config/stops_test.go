@@ -39,12 +39,13 @@ stop:
 		{last.Add(time.Second), 1, nil, 2, policy.Pause{Purpose: "default", Reason: "a mistake in the text"}, time.Time{}},
 	} {
 		set := c.PolicySet(x.at)
-		is(t, x.at.String(), []any{len(set.Blocks.Recipients), set.Blocks.Prefixes, len(set.Pauses), set.Pauses[0], c.NextStopEnd(x.at)},
+		wantEqual(t, x.at.String(),
+			[]any{len(set.Blocks.Recipients), set.Blocks.Prefixes, len(set.Pauses), set.Pauses[0], c.NextStopEnd(x.at)},
 			[]any{x.recipients, x.prefixes, x.pauses, x.first, x.ends})
-		is(t, "domains, which have no end", set.Blocks.Domains, map[string]bool{"xn--bcher-kva.example": true})
+		wantEqual(t, "domains, which have no end", set.Blocks.Domains, map[string]bool{"xn--bcher-kva.example": true})
 	}
 	number := c.Stops[1].Recipient
-	is(t, "a number", c.PolicySet(last).Blocks.IsBlocked(number, number.Hash(c.IndexKeyBytes())), true)
+	wantEqual(t, "a number", c.PolicySet(last).Blocks.IsBlocked(number, number.Hash(c.IndexKeyBytes())), true)
 }
 
 // A stop of a number or a prefix also applies to the other form of a mobile number, with or without
@@ -66,8 +67,8 @@ func TestStopsFollowTheCountedForm(t *testing.T) {
 	} {
 		c := must(t, "stop:\n  - {to: \""+x.stop+"\"}\n", "SENDCODE_INDEX_KEY="+goodIndex)
 		number, err := recipient.Parse(recipient.SMS, x.number)
-		is(t, x.number, err, nil)
+		wantEqual(t, x.number, err, nil)
 		counted := recipient.Folding{}.Hashes(number, c.IndexKeyBytes()).Counted
-		is(t, x.stop+" stops "+x.number, c.PolicySet(time.Time{}).Blocks.IsBlocked(number, counted), x.want)
+		wantEqual(t, x.stop+" stops "+x.number, c.PolicySet(time.Time{}).Blocks.IsBlocked(number, counted), x.want)
 	}
 }

@@ -99,9 +99,9 @@ func whatLoadSays(yaml string, environ []string) (lines string) {
 func TestLoadRefusesLongFilesAndValues(t *testing.T) {
 	long := "SENDCODE_DATA_DIR=" + strings.Repeat("x", document.MaxValueSize+1)
 	_, err := Load([]string{long}, nil)
-	is(t, "value", fmt.Sprint(err), "the configuration has a mistake:\n  - SENDCODE_DATA_DIR: is longer than 65536 bytes")
-	is(t, "bytes", whatLoadSays("", []string{"SENDCODE_DATA_DIR=\xff"}), "=> SENDCODE_DATA_DIR: is not UTF-8 text\n")
-	is(t, "file", whatLoadSays(strings.Repeat("#", document.MaxSize+1), nil), "=> c.yaml: is larger than 262144 bytes\n")
+	wantEqual(t, "value", fmt.Sprint(err), "the configuration has a mistake:\n  - SENDCODE_DATA_DIR: is longer than 65536 bytes")
+	wantEqual(t, "bytes", whatLoadSays("", []string{"SENDCODE_DATA_DIR=\xff"}), "=> SENDCODE_DATA_DIR: is not UTF-8 text\n")
+	wantEqual(t, "file", whatLoadSays(strings.Repeat("#", document.MaxSize+1), nil), "=> c.yaml: is larger than 262144 bytes\n")
 }
 
 // The checks that tags name accept and refuse the values in testdata/checks.txt. No message repeats

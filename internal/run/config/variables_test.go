@@ -25,9 +25,9 @@ func TestLoadFromVariablesAlone(t *testing.T) {
 	c, err := Load(environ, files{}.read)
 	servertest.OK(t, err)
 	app := c.Apps[0]
-	is(t, "addr", c.Addr, ":10000")
-	is(t, "origins", app.Origins, []string{"https://shop.example", "https://www.shop.example"})
-	is(t, "the file", c.File+c.policy("default").Rules[0].Name, "day")
+	wantEqual(t, "addr", c.Addr, ":10000")
+	wantEqual(t, "origins", app.Origins, []string{"https://shop.example", "https://www.shop.example"})
+	wantEqual(t, "the file", c.File+c.policy("default").Rules[0].Name, "day")
 	if !app.hasPublicKey() || !app.hasSecretKey() || !c.AdminLoginEnabled() || !c.AdminToken.IsSet() || c.Loopback() || len(app.Keys) != 2 {
 		t.Errorf("%+v", app.Keys)
 	}
@@ -37,6 +37,6 @@ func TestLoadFromVariablesAlone(t *testing.T) {
 	}
 	next, err := Load(append(environ, "SENDCODE_ORIGINS=https://new.example"), files{}.read)
 	servertest.OK(t, err)
-	is(t, "what a reload leaves to a restart", c.RestartChanges(next), []string(nil))
-	is(t, "origins after a reload", c.WithReloadable(next).Apps[0].Origins, []string{"https://new.example"})
+	wantEqual(t, "what a reload leaves to a restart", c.RestartChanges(next), []string(nil))
+	wantEqual(t, "origins after a reload", c.WithReloadable(next).Apps[0].Origins, []string{"https://new.example"})
 }

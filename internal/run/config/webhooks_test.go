@@ -29,12 +29,12 @@ func TestWebhooks(t *testing.T) {
 	secrets := "SENDCODE_WEBHOOK_SECRETS= shop:" + hookOne + " , gift:" + hookThree + ",shop:" + hookTwo
 	c := must(t, hooked, secrets+",default:whsec_"+strings.Repeat("A", 64))
 	shop, gift := c.Apps[1].Webhook, c.Apps[2].Webhook
-	is(t, "secrets", []string{shop.Secrets[0].Reveal(), shop.Secrets[1].Reveal(), gift.Secrets[0].Reveal()},
+	wantEqual(t, "secrets", []string{shop.Secrets[0].Reveal(), shop.Secrets[1].Reveal(), gift.Secrets[0].Reveal()},
 		[]string{hookOne, hookTwo, hookThree})
-	is(t, "key", string(DecodeWebhookSecret(shop.Secrets[1])), "Another secret of enough bytes")
-	is(t, "events", gift.Events, webhookEvents)
-	is(t, "no webhook", c.Apps[3].Webhook, webhookSettings{})
-	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))), []string{"apps"})
+	wantEqual(t, "key", string(DecodeWebhookSecret(shop.Secrets[1])), "Another secret of enough bytes")
+	wantEqual(t, "events", gift.Events, webhookEvents)
+	wantEqual(t, "no webhook", c.Apps[3].Webhook, webhookSettings{})
+	wantEqual(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))), []string{"apps"})
 	for _, want := range []string{
 		"of=***", "events: [send.failed, verification.approved]", "webhook: {}",
 		"SENDCODE_WEBHOOK_SECRETS: set, 4 secrets",
@@ -57,9 +57,9 @@ func TestEventsAreThoseOfTheTable(t *testing.T) {
 	for _, e := range store.EventTypes {
 		names = append(names, e.Name)
 	}
-	is(t, "settings", webhookEvents, names)
+	wantEqual(t, "settings", webhookEvents, names)
 	tag, _ := reflect.TypeFor[webhookSettings]().FieldByName("Events")
-	is(t, "accepted", strings.Fields(tag.Tag.Get("oneof")), names)
+	wantEqual(t, "accepted", strings.Fields(tag.Tag.Get("oneof")), names)
 	api, err := os.ReadFile("../../../docs/openapi.yaml")
 	if err != nil || !strings.Contains(string(api), "EventType: {type: string, enum: ["+strings.Join(names, ", ")+"]}") {
 		t.Errorf("openapi.yaml has other events: %v", err)

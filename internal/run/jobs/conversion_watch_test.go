@@ -25,8 +25,8 @@ func fromNetwork(to string, network int, options ...vtest.Option) verification.R
 	return vtest.AskFor(to, append([]vtest.Option{vtest.By(by)}, options...)...)
 }
 
-// enter requests a code as a person does, solves the human check if one is required, and enters the
-// code. It returns whether a check was required.
+// signInPeople requests a code as a person does, solves the human check if one is required, and
+// enters the code. It returns whether a check was required.
 func enter(r *vtest.Rig, request verification.Request) (asked bool) {
 	r.Helper()
 	a, err := r.Svc.Send(r.Context(), request)
@@ -66,7 +66,7 @@ func testBot(t *testing.T, recipients int) {
 		const networks, people = 400, 20
 
 		mails, refused := 0, 0
-		bot := func(n int) {
+		sendAsBot := func(n int) {
 			a, err := r.Svc.Send(r.Context(), fromNetwork(fmt.Sprintf("bot-%d@example.net", n), n%networks))
 			r.NoError(err)
 			if a.HumanCheck == nil && !a.Admitted {
@@ -82,7 +82,7 @@ func testBot(t *testing.T, recipients int) {
 			}
 		}
 		person := 0
-		enters := func(want bool) {
+		signInPeople := func(want bool) {
 			r.Helper()
 			for range people {
 				person++
@@ -91,9 +91,9 @@ func testBot(t *testing.T, recipients int) {
 				}
 			}
 		}
-		enters(false)
+		signInPeople(false)
 		for n := range recipients { // 12 to 20 minutes in the bubble's time
-			bot(n)
+			sendAsBot(n)
 			if n%(recipients/1200+1) == 0 {
 				r.Sleep(time.Second)
 			}
@@ -104,11 +104,11 @@ func testBot(t *testing.T, recipients int) {
 		r.Want("of the app", strings.Contains(log, "app=shop sends="), true)
 		before := mails
 		for n := range recipients / 10 {
-			bot(recipients + n)
+			sendAsBot(recipients + n)
 		}
 		vtest.Equal(r, "the bot's mails", mails, before)
 		vtest.Equal(r, "those that need a check", refused >= recipients/10, true)
-		enters(true)
+		signInPeople(true)
 		stranger := vtest.ForStranger
 		stranger.IP = nthNetwork(3)
 		r.Want("a back end without a check", r.Send(vtest.AskFor("back@example.com", vtest.By(stranger))).Admitted, true)
@@ -124,18 +124,18 @@ func testBot(t *testing.T, recipients int) {
 		r.Svc.Codes.SetHumanChecks(nil)
 
 		r.Sleep(time.Hour + 2*jobs.PrefixWatchEvery)
-		enters(false)
+		signInPeople(false)
 		r.Want("ended", strings.Count(r.Printed.String(), "codes of strangers are entered again"), 1)
 		low, err := r.Store.LowConversions(r.Context())
 		r.NoError(err)
 		r.Want("periods", len(low), 0)
-		var told []string
+		var eventTypes []string
 		events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
 		r.NoError(err)
 		for _, e := range slices.Backward(events) {
-			told = append(told, e.App+" "+e.Type)
+			eventTypes = append(eventTypes, e.App+" "+e.Type)
 		}
-		r.Want("events", told, []string{"shop conversion.low", "shop conversion.recovered"})
+		r.Want("events", eventTypes, []string{"shop conversion.low", "shop conversion.recovered"})
 	})
 }
 

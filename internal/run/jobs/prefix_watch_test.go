@@ -99,7 +99,7 @@ func TestNoTextMessagesWithoutPrefixPauses(t *testing.T) {
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		vtest.Equal(r, "the send", r.Status(a), "queued temporary_log")
 		vtest.Equal(r, "messages", len(r.Carrier.Accepted()), 0)
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(20 * time.Second)
 		r.WantStatus(a, "sent")
 	})

@@ -54,7 +54,7 @@ func TestRetentionDeletesAFewRowsAtATime(t *testing.T) {
 		r.FailStore(sqlitetest.Down, "DeleteAged")
 		r.SendMany(0, jobs.RetentionRowsPerRun+100)
 		r.Sleep(twoDays + store.MaxCodeLife + 10*time.Minute)
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(jobs.RetentionEvery)
 		var left []int
 		for range 3 {
@@ -75,23 +75,23 @@ type scarcePartitions struct {
 	mu    sync.Mutex
 	until time.Time
 	err   error
-	asked int
+	calls int
 }
 
 func (sp *scarcePartitions) EnsurePartitions(context.Context) (time.Time, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	sp.asked++
+	sp.calls++
 	return sp.until, sp.err
 }
 
-// say sets the result of EnsurePartitions. It returns how often EnsurePartitions was called since
-// the last call of say.
-func (sp *scarcePartitions) say(until time.Time, err error) (asked int) {
+// setResult sets the result of EnsurePartitions. It returns how often EnsurePartitions was called
+// since the last call of setResult.
+func (sp *scarcePartitions) setResult(until time.Time, err error) (calls int) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	asked, sp.asked, sp.until, sp.err = sp.asked, 0, until, err
-	return asked
+	calls, sp.calls, sp.until, sp.err = sp.calls, 0, until, err
+	return calls
 }
 
 // If there are too few partitions ahead, or if EnsurePartitions fails, an alarm is logged
@@ -102,33 +102,33 @@ func TestRetentionWarnsOfFewPartitions(t *testing.T) {
 		db := &scarcePartitions{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
 		r.Svc = r.ReplicaOn(db, r.MailServer, r.Carrier)
 		r.Start()
-		told := func() int { return strings.Count(r.Printed.String(), "no partition for coming weeks") }
+		alarms := func() int { return strings.Count(r.Printed.String(), "no partition for coming weeks") }
 		r.Sleep(time.Hour)
-		if n := db.say(time.Now().AddDate(0, 0, 14), nil); told() != 0 || n < 6 || n > 7 {
-			t.Errorf("told %d times, asked %d times", told(), n)
+		if n := db.setResult(time.Now().AddDate(0, 0, 14), nil); alarms() != 0 || n < 6 || n > 7 {
+			t.Errorf("%d alarms, %d calls", alarms(), n)
 		}
 		r.Sleep(time.Hour)
-		if n, asked := told(), db.say(time.Time{}, nil); n < 5 || n > 6 || asked < 100 { // the zero time: the database needs no partitions
-			t.Errorf("told %d times in an hour, asked %d times", n, asked)
+		if n, calls := alarms(), db.setResult(time.Time{}, nil); n < 5 || n > 6 || calls < 100 { // the zero time: no partitions are needed
+			t.Errorf("%d alarms in an hour, %d calls", n, calls)
 		}
 		r.Sleep(time.Minute)
-		before := told()
+		before := alarms()
 		r.Sleep(time.Hour)
-		db.say(time.Time{}, fault.Unavailable)
+		db.setResult(time.Time{}, fault.Unavailable)
 		r.Sleep(30 * time.Minute)
-		if n := told(); n < before+2 || n > before+4 {
+		if n := alarms(); n < before+2 || n > before+4 {
 			t.Errorf("told %d times of an error", n-before)
 		}
 	})
 }
 
-type lives struct {
+type lifeRecorder struct {
 	jobs.Store
-	told time.Duration
+	life time.Duration
 }
 
-func (l *lives) CountHours(_ context.Context, life, _ time.Duration, _ int) (int, error) {
-	l.told = life
+func (l *lifeRecorder) CountHours(_ context.Context, life, _ time.Duration, _ int) (int, error) {
+	l.life = life
 	return 0, nil
 }
 
@@ -140,7 +140,7 @@ func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
 		p.TTL = store.MaxCodeLife
 		s.Purposes["login"] = p
 	})
-	db := &lives{}
+	db := &lifeRecorder{}
 	r.Svc.Maintenance.Store = db
 	for _, j := range r.Svc.Maintenance.Jobs() {
 		if j.Name == "roll-up" {
@@ -148,5 +148,5 @@ func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
 			r.NoError(err)
 		}
 	}
-	r.Want("the longest life", db.told, 24*time.Hour)
+	r.Want("the longest life", db.life, 24*time.Hour)
 }

@@ -50,10 +50,10 @@ type Maintenance struct {
 	Observer     Observer // nil: nothing is counted
 	Logger       *slog.Logger
 
-	expired   int                // rows deleted since the last log line about deletions
-	alarmedAt time.Time          // last alarm about partitions
-	announced store.ExpiryCursor // where the next run of addExpiryEvents continues
-	bursts    []store.Burst      // bursts that LiftedBursts returned to the last run of settleSuppressions
+	deletedRows  int                // rows deleted since the last log line about deletions
+	alarmedAt    time.Time          // last alarm about partitions
+	expiryCursor store.ExpiryCursor // where the next run of addExpiryEvents continues
+	bursts       []store.Burst      // bursts that LiftedBursts returned to the last run of settleSuppressions
 }
 
 // These are the intervals, timeouts and leases of the jobs, and the most work of one run. A run is
@@ -107,16 +107,16 @@ func (m *Maintenance) Jobs() []Job {
 // is true, old rows may be left.
 func (m *Maintenance) deleteAged(ctx context.Context) (more bool, err error) {
 	gone, err := m.Store.DeleteAged(ctx, m.Policy.Get().Retention, RetentionRowsPerRun)
-	m.expired += gone.Rows
+	m.deletedRows += gone.Rows
 	if gone.Partition != "" {
 		m.Logger.Info("expired partition dropped", "partition", gone.Partition)
 	}
 	if err != nil || gone.More {
 		return err == nil, err
 	}
-	if m.expired > 0 {
-		m.Logger.Info("expired rows deleted", "count", m.expired)
-		m.expired = 0
+	if m.deletedRows > 0 {
+		m.Logger.Info("expired rows deleted", "count", m.deletedRows)
+		m.deletedRows = 0
 	}
 	return false, nil
 }
@@ -129,14 +129,14 @@ func (m *Maintenance) addExpiryEvents(ctx context.Context) (more bool, err error
 	if len(apps) == 0 {
 		return false, nil
 	}
-	to, read, err := m.Store.AddExpiryEvents(ctx, apps, m.announced, expiryEventsPerRun,
+	to, read, err := m.Store.AddExpiryEvents(ctx, apps, m.expiryCursor, expiryEventsPerRun,
 		func(v store.Verification) (store.NewEvent, error) {
 			return m.Events.NewEvent(v, store.VerificationExpired)
 		})
 	if err != nil {
 		return false, err
 	}
-	m.announced = to
+	m.expiryCursor = to
 	if read > 0 {
 		m.Events.WakeWebhooks()
 	}

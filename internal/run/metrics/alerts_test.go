@@ -22,9 +22,9 @@ import (
 )
 
 var (
-	described = regexp.MustCompile(`fqName: "([a-z_]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
-	selected  = regexp.MustCompile(`((?:sendcode|process)_[a-z_]+)(?:\{([^}]*)\})?`)
-	labelName = regexp.MustCompile(`([a-z_]+)=`)
+	descPattern   = regexp.MustCompile(`fqName: "([a-z_]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	metricPattern = regexp.MustCompile(`((?:sendcode|process)_[a-z_]+)(?:\{([^}]*)\})?`)
+	labelName     = regexp.MustCompile(`([a-z_]+)=`)
 )
 
 // labelsOfMetrics returns the labels of every metric, by the metric's name. It fails the test if
@@ -59,7 +59,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	go func() { m.registry.Describe(descs); close(descs) }()
 	all := map[string][]string{}
 	for d := range descs {
-		if got := described.FindStringSubmatch(d.String()); got != nil {
+		if got := descPattern.FindStringSubmatch(d.String()); got != nil {
 			all[got[1]] = strings.Split(got[3], ",")
 			for _, l := range labelName.FindAllStringSubmatch(got[2], -1) {
 				all[got[1]] = append(all[got[1]], l[1])
@@ -93,7 +93,7 @@ func alertRules(t *testing.T) []alertRule {
 func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
 	labels, n := labelsOfMetrics(t), 0
 	for _, rule := range alertRules(t) {
-		asked := selected.FindAllStringSubmatch(rule.Expr, -1)
+		asked := metricPattern.FindAllStringSubmatch(rule.Expr, -1)
 		section, named := strings.CutPrefix(rule.Annotations["runbook"], "docs/runbooks.md#")
 		if rule.Annotations["summary"] == "" || !slices.Contains([]string{"page", "ticket"}, rule.Labels["severity"]) || !named ||
 			section == "" || len(asked) == 0 && !strings.Contains(rule.Expr, `{job="sendcode"}`) { // an alert on the job uses Prometheus's own metrics
@@ -139,10 +139,10 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		return `sendcode_send_seconds_count{outcome="` + outcome + `",app="a",channel="` + channel + `"}`
 	}
 	sent, oldest := sends("sent", "email"), `sendcode_outbox_oldest_seconds{channel="email"}`
-	tried := func(class string) string {
+	attempts := func(class string) string {
 		return `sendcode_delivery_attempt_seconds_count{channel="email",server="mx:25",class="` + class + `"}`
 	}
-	accepted, rejected := tried("accepted"), tried("rejected")
+	accepted, rejected := attempts("accepted"), attempts("rejected")
 	requests := func(labels string) string { return `sendcode_requests_total{outcome=` + labels + `}` }
 	admitted, unavailable := requests(`"admitted"`), requests(`"unavailable"`)
 	answers := func(labels string) string { return `sendcode_http_request_seconds_count{route="/v1/` + labels + `}` }
@@ -231,9 +231,9 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeSendsRefused", 10 * m, 0, 0, values{accepted: "_x8 0+100x400", rejected: "_x8 0+20x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "_x8 0+0x400", rejected: "_x8 0+20x400"}},
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{ // strangers choose addresses that do not exist
-			accepted: "0+1x400", rejected: stays, tried("recipient"): "0+100x400"}},
+			accepted: "0+1x400", rejected: stays, attempts("recipient"): "0+100x400"}},
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{ // mistyped addresses among many, and greylisting
-			accepted: "0+100x400", rejected: "0+30x400", tried("temporary"): "0+900x400"}},
+			accepted: "0+100x400", rejected: "0+30x400", attempts("temporary"): "0+900x400"}},
 		{"SendcodeUnknownSends", 2 * m, soon, 0, values{sends("unknown", "email"): "0+0x8 6+0x400"}},
 		{"SendcodeCertificateEnds", 2 * m, soon, 4 * m, values{certificate: "1300000x8 1209000x4 1300000x400"}},
 		{"SendcodeCertificateEnds", 20 * m, 0, 0, values{certificate: stays}}, // no connection by TLS yet

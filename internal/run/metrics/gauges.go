@@ -66,11 +66,11 @@ func (m *Metrics) RegisterClock(ahead func() time.Duration) {
 // RegisterPausedPrefixes adds a gauge of the number of prefixes that are paused now. If the
 // database does not answer, the gauge is -1.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
-	paused := newReading(count)
+	pausedPrefixes := newReading(count)
 	m.registerGauge("sendcode_prefixes_paused",
 		"Prefixes to which text messages are paused now, at most 200; -1: the database does not answer.", nil,
 		func() float64 {
-			if n, ok := paused.get(); ok {
+			if n, ok := pausedPrefixes.get(); ok {
 				return float64(n)
 			}
 			return -1
@@ -281,12 +281,12 @@ func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, e
 	keys := desc("sendcode_redis_keys",
 		"Keys in Redis: a bucket of each rule and recipient, network or app, and those of other programs.")
 	used := desc("sendcode_redis_memory_bytes", "Memory that Redis has in use.")
-	held := newReading(func(ctx context.Context) (both [2]int64, err error) {
+	usage := newReading(func(ctx context.Context) (both [2]int64, err error) {
 		both[0], both[1], err = size(ctx)
 		return both, err
 	})
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{keys, used}, collect: func(show showFunc) {
-		if both, ok := held.get(); ok {
+		if both, ok := usage.get(); ok {
 			show(keys, float64(both[0]))
 			show(used, float64(both[1]))
 		}

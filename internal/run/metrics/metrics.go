@@ -39,12 +39,12 @@ const (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits, humans,
-	jobs *prometheus.CounterVec
+	codeRequests, observedRefusals, checks, checkBounds, reloads, spendRefusals, webhookAttempts, providerEvents, prefixPauses,
+	adminRefusals, limitRequests, humanChecks, jobFailures *prometheus.CounterVec
 
-	finished, tried, served *prometheus.HistogramVec
-	crowded, rebuilt        prometheus.Counter
-	reloaded                prometheus.Gauge
+	sendSeconds, attemptSeconds, requestSeconds *prometheus.HistogramVec
+	networkRefusals, limiterRebuilds            prometheus.Counter
+	lastReloadOK                                prometheus.Gauge
 }
 
 // New registers the counters and histograms. Most series appear with their first event.
@@ -61,55 +61,55 @@ func New() *Metrics {
 	}
 	m := &Metrics{
 		registry: registry,
-		decided: counter("sendcode_requests_total", "Requests for a code, by what the two gates decided.",
+		codeRequests: counter("sendcode_requests_total", "Requests for a code, by what the two gates decided.",
 			"channel", "app", "outcome", "rule"),
-		observed: counter("sendcode_observed_refusals_total", "Sends that a rule in mode observe would have refused.",
+		observedRefusals: counter("sendcode_observed_refusals_total", "Sends that a rule in mode observe would have refused.",
 			"channel", "app", "rule"),
-		checked: counter("sendcode_checks_total", "Checks of a code, by outcome.", "channel", "app", "outcome"),
-		bounds: counter("sendcode_check_bounds_total",
+		checks: counter("sendcode_checks_total", "Checks of a code, by outcome.", "channel", "app", "outcome"),
+		checkBounds: counter("sendcode_check_bounds_total",
 			"Checks that met a spent bound on failed checks, by bound: network and "+
 				"wide_network refused them, app let them through and alarms.", "channel", "app", "bound"),
-		humans: counter("sendcode_human_checks_total",
+		humanChecks: counter("sendcode_human_checks_total",
 			"Human checks, by result: asked (a request without a token), passed, failed, or vendor_error: it was away, and work is "+
 				"offered.", "app", "by", "result"),
-		events: counter("sendcode_provider_events_total", "Events that mail providers reported, by result.",
+		providerEvents: counter("sendcode_provider_events_total", "Events that mail providers reported, by result.",
 			"provider", "outcome"),
-		reloads: counter("sendcode_config_reloads_total", "Reloads of the configuration, by outcome.", "outcome"),
-		capped:  counter("sendcode_spend_refused_total", "Text messages that a spend cap stopped, by cap.", "cap"),
-		attempts: counter("sendcode_webhook_attempts_total",
+		reloads:       counter("sendcode_config_reloads_total", "Reloads of the configuration, by outcome.", "outcome"),
+		spendRefusals: counter("sendcode_spend_refused_total", "Text messages that a spend cap stopped, by cap.", "cap"),
+		webhookAttempts: counter("sendcode_webhook_attempts_total",
 			"Attempts to deliver an event to an app's webhook, by outcome.", "app", "outcome"),
-		paused: counter("sendcode_prefix_pauses_total",
+		prefixPauses: counter("sendcode_prefix_pauses_total",
 			"Pauses of text messages to a prefix because few of its codes were entered, by app and "+
 				"country.", "app", "country"),
-		logins: counter("sendcode_admin_refusals_total",
+		adminRefusals: counter("sendcode_admin_refusals_total",
 			"Attempts to log in to the console, and wrong admin tokens, that a rule refused, by "+
 				"rule.", "what", "rule"),
-		limits: counter("sendcode_limit_requests_total", "Requests under /v1/limits, by limit, operation and outcome.",
+		limitRequests: counter("sendcode_limit_requests_total", "Requests under /v1/limits, by limit, operation and outcome.",
 			"limit", "operation", "outcome"),
-		jobs: counter("sendcode_job_failures_total", "Runs of a background job that failed, by its name.", "name"),
-		crowded: promauto.With(registry).NewCounter(prometheus.CounterOpts{
+		jobFailures: counter("sendcode_job_failures_total", "Runs of a background job that failed, by its name.", "name"),
+		networkRefusals: promauto.With(registry).NewCounter(prometheus.CounterOpts{
 			Name: "sendcode_network_refusals_total",
 			Help: "Requests of browsers that were refused because their network made too many.",
 		}),
-		rebuilt: promauto.With(registry).NewCounter(prometheus.CounterOpts{
+		limiterRebuilds: promauto.With(registry).NewCounter(prometheus.CounterOpts{
 			Name: "sendcode_limiter_rebuilds_total",
 			Help: "Histories of recipients added to the limiter from the database, which lacked events although it had answered.",
 		}),
-		finished: seconds("sendcode_send_seconds",
+		sendSeconds: seconds("sendcode_send_seconds",
 			"Time from the admission of a send to its outcome. code: ours, or caller, which is checked elsewhere.",
 			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app",
 			"outcome", "code"),
-		tried: seconds("sendcode_delivery_attempt_seconds",
+		attemptSeconds: seconds("sendcode_delivery_attempt_seconds",
 			"Attempts at a mail server or carrier, by class: accepted, recipient (of a stranger's message, and at fault), rejected, temporary, unknown.",
 			[]float64{.025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "channel", "server", "class"),
-		served: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets,
+		requestSeconds: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets,
 			"route", "status"),
 	}
-	m.reloaded = promauto.With(registry).NewGauge(prometheus.GaugeOpts{
+	m.lastReloadOK = promauto.With(registry).NewGauge(prometheus.GaugeOpts{
 		Name: "sendcode_config_last_reload_successful",
 		Help: "1 while the configuration that was last read is a right one, 0 while it was rejected and the one before holds.",
 	})
-	m.reloaded.Set(1)
+	m.lastReloadOK.Set(1)
 	// These counters begin at 0, so that alerts on an increase see the first event.
 	for where, n := range panics.Counts {
 		promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{
@@ -122,9 +122,9 @@ func New() *Metrics {
 		m.reloads.WithLabelValues(outcome)
 	}
 	for _, rule := range []string{"account", "account_day"} {
-		m.logins.WithLabelValues("login", rule)
+		m.adminRefusals.WithLabelValues("login", rule)
 	}
-	m.attempts.WithLabelValues("", webhook.GivenUp) // without an app: events that were undelivered for a week
+	m.webhookAttempts.WithLabelValues("", webhook.GivenUp) // without an app: events that were undelivered for a week
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -137,31 +137,31 @@ func (m *Metrics) Handler() http.Handler {
 
 // Decided implements verification.Observer.
 func (m *Metrics) Decided(ch recipient.Channel, app, outcome, rule string) {
-	m.decided.WithLabelValues(string(ch), app, outcome, rule).Inc()
+	m.codeRequests.WithLabelValues(string(ch), app, outcome, rule).Inc()
 }
 
 // RuleWouldRefuse implements verification.Observer.
 func (m *Metrics) RuleWouldRefuse(ch recipient.Channel, app, rule string) {
-	m.observed.WithLabelValues(string(ch), app, rule).Inc()
+	m.observedRefusals.WithLabelValues(string(ch), app, rule).Inc()
 }
 
 // CountRebuild counts one rebuild of a history. In a rebuild, the service copies lost events from
 // the database to the limiter.
-func (m *Metrics) CountRebuild() { m.rebuilt.Inc() }
+func (m *Metrics) CountRebuild() { m.limiterRebuilds.Inc() }
 
 // Checked implements verification.Observer.
 func (m *Metrics) Checked(ch recipient.Channel, app, outcome string) {
-	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
+	m.checks.WithLabelValues(string(ch), app, outcome).Inc()
 }
 
 // CheckBoundExceeded implements verification.Observer.
 func (m *Metrics) CheckBoundExceeded(ch recipient.Channel, app, bound string) {
-	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
+	m.checkBounds.WithLabelValues(string(ch), app, bound).Inc()
 }
 
 // HumanChecked implements verification.Observer.
 func (m *Metrics) HumanChecked(app, vendor, result string) {
-	m.humans.WithLabelValues(app, vendor, result).Inc()
+	m.humanChecks.WithLabelValues(app, vendor, result).Inc()
 }
 
 // labelOurCode is the value of the label "code" for sends whose code the service made.
@@ -176,7 +176,7 @@ func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, cal
 	if callersCode {
 		code = labelCallersCode
 	}
-	m.finished.WithLabelValues(string(ch), app, string(s), code).Observe(d.Seconds())
+	m.sendSeconds.WithLabelValues(string(ch), app, string(s), code).Observe(d.Seconds())
 }
 
 // JobRan implements jobs.Observer. A job that has not failed is shown with 0.
@@ -185,47 +185,51 @@ func (m *Metrics) JobRan(job string, failed bool) {
 	if failed {
 		n = 1
 	}
-	m.jobs.WithLabelValues(job).Add(n)
+	m.jobFailures.WithLabelValues(job).Add(n)
 }
 
 // PrefixPaused implements jobs.Observer.
-func (m *Metrics) PrefixPaused(app, country string) { m.paused.WithLabelValues(app, country).Inc() }
+func (m *Metrics) PrefixPaused(app, country string) {
+	m.prefixPauses.WithLabelValues(app, country).Inc()
+}
 
 // Attempted implements webhook.Observer.
-func (m *Metrics) Attempted(app, outcome string) { m.attempts.WithLabelValues(app, outcome).Inc() }
+func (m *Metrics) Attempted(app, outcome string) {
+	m.webhookAttempts.WithLabelValues(app, outcome).Inc()
+}
 
 // AdminRefused counts a login, or a request with a wrong admin token, that a rule refused.
-func (m *Metrics) AdminRefused(what, rule string) { m.logins.WithLabelValues(what, rule).Inc() }
+func (m *Metrics) AdminRefused(what, rule string) { m.adminRefusals.WithLabelValues(what, rule).Inc() }
 
 // LimitAnswered counts an answer under /v1/limits.
 func (m *Metrics) LimitAnswered(limit string, o applimits.Operation, outcome string) {
-	m.limits.WithLabelValues(limit, string(o), outcome).Inc()
+	m.limitRequests.WithLabelValues(limit, string(o), outcome).Inc()
 }
 
 // SpendRefused counts a text message that a cap stopped.
-func (m *Metrics) SpendRefused(spendCap string) { m.capped.WithLabelValues(spendCap).Inc() }
+func (m *Metrics) SpendRefused(spendCap string) { m.spendRefusals.WithLabelValues(spendCap).Inc() }
 
 // NetworkRefused counts a request that was refused because its network made too many requests.
-func (m *Metrics) NetworkRefused() { m.crowded.Inc() }
+func (m *Metrics) NetworkRefused() { m.networkRefusals.Inc() }
 
 // ConfigReloaded counts a reload of the configuration. outcome is ReloadApplied, ReloadUnchanged or
 // ReloadRejected.
 func (m *Metrics) ConfigReloaded(outcome string) {
 	m.reloads.WithLabelValues(outcome).Inc()
-	m.reloaded.Set(1)
+	m.lastReloadOK.Set(1)
 	if outcome == ReloadRejected {
-		m.reloaded.Set(0)
+		m.lastReloadOK.Set(0)
 	}
 }
 
 // ProviderEventReported counts an event that a mail provider reported.
 func (m *Metrics) ProviderEventReported(provider, outcome string) {
-	m.events.WithLabelValues(provider, outcome).Inc()
+	m.providerEvents.WithLabelValues(provider, outcome).Inc()
 }
 
 // InitProvider creates the counters of a provider's events with all outcomes at 0.
 func (m *Metrics) InitProvider(name string, outcomes []string) {
 	for _, outcome := range outcomes {
-		m.events.WithLabelValues(name, outcome)
+		m.providerEvents.WithLabelValues(name, outcome)
 	}
 }

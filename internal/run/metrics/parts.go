@@ -185,12 +185,12 @@ func (m *Metrics) InitHumanChecks(app, vendor string) {
 		verification.CheckAsked, verification.CheckPassed, verification.CheckFailed,
 		verification.CheckVendorError,
 	} {
-		m.humans.WithLabelValues(app, vendor, result)
+		m.humanChecks.WithLabelValues(app, vendor, result)
 	}
 }
 
 // InitSpendCap creates the counter of a spend cap, at 0.
-func (m *Metrics) InitSpendCap(name string) { m.capped.WithLabelValues(name) }
+func (m *Metrics) InitSpendCap(name string) { m.spendRefusals.WithLabelValues(name) }
 
 // deliveryClasses are the outcomes of an attempt at a mail server or carrier.
 var deliveryClasses = []string{DeliveryAccepted, DeliveryChosen, "rejected", "temporary", "unknown"}
@@ -204,13 +204,13 @@ const (
 // at 0.
 func (m *Metrics) InitDeliveryServer(ch recipient.Channel, server string) {
 	for _, class := range deliveryClasses {
-		m.tried.WithLabelValues(string(ch), server, class)
+		m.attemptSeconds.WithLabelValues(string(ch), server, class)
 	}
 }
 
 // DeliveryTried counts an attempt at a mail server or carrier.
 func (m *Metrics) DeliveryTried(ch recipient.Channel, server, class string, took time.Duration) {
-	m.tried.WithLabelValues(string(ch), server, class).Observe(took.Seconds())
+	m.attemptSeconds.WithLabelValues(string(ch), server, class).Observe(took.Seconds())
 }
 
 var statusClasses = []string{"1xx", "2xx", "3xx", "4xx", "5xx"}
@@ -220,7 +220,7 @@ func (m *Metrics) InitRoutes(routes []string) {
 	for _, route := range routes {
 		if strings.HasPrefix(route, "/v1/") && !strings.HasPrefix(route, "/v1/admin/") {
 			for _, class := range []string{"2xx", "4xx", "5xx"} {
-				m.served.WithLabelValues(route, class)
+				m.requestSeconds.WithLabelValues(route, class)
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (m *Metrics) InitRoutes(routes []string) {
 
 // Served counts an answer, by the route's template.
 func (m *Metrics) Served(route string, status int, took time.Duration) {
-	m.served.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
+	m.requestSeconds.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
 }
 
 // InitApp creates those counters of an app that alerts use, at 0. rules are the names of the rules
@@ -237,20 +237,20 @@ func (m *Metrics) Served(route string, status int, took time.Duration) {
 func (m *Metrics) InitApp(app string, channels []recipient.Channel, rules []string, unnamed string) {
 	for _, ch := range channels {
 		for _, outcome := range []string{"admitted", "unavailable"} {
-			m.decided.WithLabelValues(string(ch), app, outcome, "")
+			m.codeRequests.WithLabelValues(string(ch), app, outcome, "")
 		}
-		m.decided.WithLabelValues(string(ch), app, "refused", unnamed)
+		m.codeRequests.WithLabelValues(string(ch), app, "refused", unnamed)
 		for _, rule := range rules {
-			m.decided.WithLabelValues(string(ch), app, "refused_by_database", rule)
+			m.codeRequests.WithLabelValues(string(ch), app, "refused_by_database", rule)
 		}
 		for _, outcome := range []store.Status{store.Sent, store.Failed, store.Unknown} {
-			m.finished.WithLabelValues(string(ch), app, string(outcome), labelOurCode)
+			m.sendSeconds.WithLabelValues(string(ch), app, string(outcome), labelOurCode)
 		}
-		m.finished.WithLabelValues(string(ch), app, string(store.Unknown), labelCallersCode)
+		m.sendSeconds.WithLabelValues(string(ch), app, string(store.Unknown), labelCallersCode)
 		for _, outcome := range []string{"approved", "wrong"} {
-			m.checked.WithLabelValues(string(ch), app, outcome)
+			m.checks.WithLabelValues(string(ch), app, outcome)
 		}
-		m.bounds.WithLabelValues(string(ch), app, "app")
+		m.checkBounds.WithLabelValues(string(ch), app, "app")
 	}
-	m.attempts.WithLabelValues(app, webhook.GivenUp)
+	m.webhookAttempts.WithLabelValues(app, webhook.GivenUp)
 }

@@ -20,11 +20,11 @@ type redactingExporter struct{ sdktrace.SpanExporter }
 // ExportSpans implements sdktrace.SpanExporter.
 func (r redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) (err error) {
 	defer panics.Recover(panics.Other, func() { err = panics.Err }) // the library calls ExportSpans in a goroutine of its own
-	bare := make([]sdktrace.ReadOnlySpan, len(spans))
+	redacted := make([]sdktrace.ReadOnlySpan, len(spans))
 	for i, s := range spans {
-		bare[i] = redactedSpan{s}
+		redacted[i] = redactedSpan{s}
 	}
-	return r.SpanExporter.ExportSpans(ctx, bare)
+	return r.SpanExporter.ExportSpans(ctx, redacted)
 }
 
 // These are keys of attributes: first our own, then some of OpenTelemetry's.
@@ -61,8 +61,8 @@ type redactedSpan struct{ sdktrace.ReadOnlySpan }
 func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	for _, a := range s.ReadOnlySpan.Attributes() {
 		// the server address of a request is its header Host, which the caller chooses
-		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == serverAddressKey || a.Key == "server.port")
-		if exportedKeys[a.Key] && !callers {
+		chosenByCaller := s.SpanKind() == trace.SpanKindServer && (a.Key == serverAddressKey || a.Key == "server.port")
+		if exportedKeys[a.Key] && !chosenByCaller {
 			all = append(all, a)
 		}
 	}

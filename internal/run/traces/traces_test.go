@@ -24,15 +24,15 @@ import (
 	"sendcode/internal/store"
 )
 
-// kept ignores Shutdown, which would delete the exported spans.
-type kept struct{ *tracetest.InMemoryExporter }
+// keepingExporter ignores Shutdown, which would delete the exported spans.
+type keepingExporter struct{ *tracetest.InMemoryExporter }
 
-func (kept) Shutdown(context.Context) error { return nil }
+func (keepingExporter) Shutdown(context.Context) error { return nil }
 
-// exporting returns traces, and a function that closes them and returns the exported spans.
-func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
+// newTestTraces returns traces, and a function that closes them and returns the exported spans.
+func newTestTraces(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	t.Helper()
-	out := kept{tracetest.NewInMemoryExporter()}
+	out := keepingExporter{tracetest.NewInMemoryExporter()}
 	traces := newTraces(t.Context(), out, "test")
 	return traces, func() tracetest.SpanStubs {
 		t.Helper()
@@ -45,7 +45,7 @@ func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 // for Redis and Postgres record more than the service lets them.
 func TestSpansHaveNoCanary(t *testing.T) {
 	const canary = "ana.maria.canary@example.com"
-	traces, exported := exporting(t)
+	traces, exported := newTestTraces(t)
 	client := servertest.Redis(t).Client(t)
 	if err := redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(traces.provider),
 		redisotel.WithDBStatement(true)); err != nil {
@@ -96,7 +96,7 @@ func TestSpansHaveNoCanary(t *testing.T) {
 // The name of a request's span has the method and the route, and not the path of the request. The
 // span has the request's ID and app. Probes and metrics are in no trace.
 func TestSpansOfRequests(t *testing.T) {
-	traces, exported := exporting(t)
+	traces, exported := newTestTraces(t)
 	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
 			AnnotateRequest(r.Context(), "/v1/verifications/:id", "01234567-0123-0123", "shop")
@@ -123,7 +123,7 @@ func TestSpansOfRequests(t *testing.T) {
 // Round trips and calls of background work begin no trace, and neither do those of a request whose
 // traceparent is not sampled.
 func TestCallsThatAreInNoTrace(t *testing.T) {
-	traces, exported := exporting(t)
+	traces, exported := newTestTraces(t)
 	client := servertest.Redis(t).Client(t)
 	servertest.OK(t, traces.TraceRedis(client))
 	work := func(ctx context.Context) {
@@ -151,7 +151,7 @@ func TestCallsThatAreInNoTrace(t *testing.T) {
 // Requests that an attempt sends belong to the attempt's trace, not to the trace of the request
 // that asked for the send.
 func TestStartAttemptTrace(t *testing.T) {
-	traces, exported := exporting(t)
+	traces, exported := newTestTraces(t)
 	ctx, request := traces.tracer.Start(t.Context(), "request")
 	ctx = traces.StartAttemptTrace(ctx, store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
 	out := http.Header{}

@@ -123,7 +123,7 @@ func TestPostgresCountsNothingThatEnded(t *testing.T) {
 // rejects fails alone.
 func TestPostgresChecksInABatch(t *testing.T) {
 	f, db, _ := betweenFixture(t)
-	taken := f.Telling("verification.approved")
+	taken := f.NewEvent("verification.approved")
 	first := f.Admit(t, f.Intent(0)).Verification
 	storetest.Must(f.Check(t.Context(), storetest.Right(first.ID, taken)))(t)
 	var all []*checkCall

@@ -91,7 +91,7 @@ CREATE FUNCTION long() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
   RETURN true;
 END $$`, `CREATE VIEW counted_hours AS SELECT * FROM kept_hours WHERE long()`,
 		`INSERT INTO kept_hours (hour) SELECT date_trunc('hour', now())`)
-	q := store.StatsQuery{From: time.Now().Add(-day), To: time.Now().Add(day), Each: time.Hour, Zone: time.UTC}
+	q := store.StatsQuery{From: time.Now().Add(-day), To: time.Now().Add(day), IntervalLength: time.Hour, Zone: time.UTC}
 	for name, read := range map[string]func() error{
 		"Stats":         func() error { _, err := db.Stats(t.Context(), q); return err },
 		"DomainTallies": func() error { _, err := db.DomainTallies(t.Context(), q); return err },

@@ -357,7 +357,7 @@ func TestPostgresLongReadsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t)
 	f.LongReads <- struct{}{}
-	q := store.StatsQuery{From: time.Unix(0, 0), To: time.Unix(3600, 0), Each: time.Hour}
+	q := store.StatsQuery{From: time.Unix(0, 0), To: time.Unix(3600, 0), IntervalLength: time.Hour}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := f.Stats(ctx, q)

@@ -339,7 +339,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	now := time.Now()
 	divide(t, owner, now.Add(-60*day), now.Add(-20*day), now.Add(20*day)) // sends_1 has the range that is read
 	from, to := now.Add(-50*day), now.Add(-30*day)
-	stats := sqldb.StatsConditions(store.StatsQuery{From: from, To: to, Each: time.Hour}, sqldb.Postgres, nil)
+	stats := sqldb.StatsConditions(store.StatsQuery{From: from, To: to, IntervalLength: time.Hour}, sqldb.Postgres, nil)
 	type query struct {
 		name string
 		text string

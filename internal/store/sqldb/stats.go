@@ -22,9 +22,9 @@ type statsPart struct {
 
 // statsParts divides the time range of q: first the hours with stored counts, if there are any,
 // then what is before and after them. It returns one part, to be read from rows, if there are no
-// counts or gaps between them, or if q.Each isn't a whole number of hours.
+// counts or gaps between them, or if q.IntervalLength isn't a whole number of hours.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
-	if q.Each%time.Hour != 0 {
+	if q.IntervalLength%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
 	}
 	var first, last time.Time
@@ -149,7 +149,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 // StopCounts counts, for each purpose, the requests in [from, to) that were refused, by rule, and
 // the sends that failed, by reason. Where hours are counted, it reads their counts.
 func (db *DB) StopCounts(ctx context.Context, from, to time.Time) ([]store.StopCount, error) {
-	q, err := store.StatsQuery{From: from, To: to, Each: time.Hour}.Validated()
+	q, err := store.StatsQuery{From: from, To: to, IntervalLength: time.Hour}.Validated()
 	if err != nil {
 		return nil, err
 	}
@@ -239,9 +239,9 @@ func (d dialect) intervalSQL(column string, q store.StatsQuery) string {
 	all := q.ZoneOffsets()
 	for i, s := range all[:len(all)-1] {
 		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.instantSQL(all[i+1].From),
-			d.zoneIntervalSQL(column, s.Offset, q.Each))
+			d.zoneIntervalSQL(column, s.Offset, q.IntervalLength))
 	}
-	last := d.zoneIntervalSQL(column, all[len(all)-1].Offset, q.Each)
+	last := d.zoneIntervalSQL(column, all[len(all)-1].Offset, q.IntervalLength)
 	if b.Len() == 0 {
 		return last
 	}

@@ -39,7 +39,7 @@ UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedBurst + 
 
 	burstsSQL = `
 SELECT x.server, x.words, count(DISTINCT x.recipient) FROM suppressions x
-WHERE x.lifted_why = '` + store.LiftedBurst + `' AND x.since > @told
+WHERE x.lifted_why = '` + store.LiftedBurst + `' AND x.since > @since
 GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
     SELECT 1 FROM verifications v WHERE v.recipient = x.recipient AND v.attempts > 0 AND v.channel = x.channel AND v.approved_at > @known
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
@@ -83,28 +83,28 @@ func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppress
 	}
 }
 
-// SettleSuppressions repeats SettleNew for suppressions that began within store.BurstTold, in case
-// a process died before SettleNew, or parallel calls didn't see each other's rows.
+// SettleSuppressions repeats SettleNew for suppressions that began within store.BurstReportedFor,
+// in case a process died before SettleNew, or parallel calls didn't see each other's rows.
 func (db *DB) SettleSuppressions(ctx context.Context) error {
-	return db.settle(ctx, `since > @told`, uuid.Nil)
+	return db.settle(ctx, `since > @since`, uuid.Nil)
 }
 
 func (db *DB) settle(ctx context.Context, scope string, id uuid.UUID) error {
 	return db.Write(ctx, "SettleSuppressions", func(q Tx) error {
 		return q.ExecAll(Args{
-			"key": settleLockKey, "id": id, "now": q.Now, "told": q.Now.Add(-store.BurstTold), "window": q.Now.Add(-store.BurstWindow),
+			"key": settleLockKey, "id": id, "now": q.Now, "since": q.Now.Add(-store.BurstReportedFor), "window": q.Now.Add(-store.BurstWindow),
 			"limit": store.BurstLimit,
 		}, db.Dialect.pick(advisoryLockSQL), LiftDisprovedSQL(scope), liftBurstsSQL)
 	})
 }
 
-// LiftedBursts returns the largest 20 bursts within store.BurstTold with a recipient who had a code
-// approved within knownRecipient. Bursts of several classes of callers that have the same server
-// and words are one.
+// LiftedBursts returns the largest 20 bursts within store.BurstReportedFor with a recipient who had
+// a code approved within knownRecipient. Bursts of several classes of callers that have the same
+// server and words are one.
 func (db *DB) LiftedBursts(ctx context.Context) (list []store.Burst, err error) {
 	_, err = db.readWithClock(ctx, "LiftedBursts", func(q Tx, now time.Time) error {
 		list, err = QueryAll(q, func(b *store.Burst) []any { return []any{&b.Server, &b.Words, &b.Recipients} }, burstsSQL,
-			Args{"told": now.Add(-store.BurstTold), "known": now.Add(-knownRecipient)})
+			Args{"since": now.Add(-store.BurstReportedFor), "known": now.Add(-knownRecipient)})
 		return err
 	})
 	return list, err

@@ -53,7 +53,7 @@ func (l List[R]) InsertSQL() string {
 
 // join formats each column by item, whose arguments are name, parameter and type.
 func (l List[R]) join(item string) string {
-	return strings.Join(MapSlice(l.columns, func(c listColumn) string { return fmt.Sprintf(item, c.name, c.parameter, c.of) }), ", ")
+	return strings.Join(MapSlice(l.columns, func(c listColumn) string { return fmt.Sprintf(item, c.name, c.parameter, c.sqlType) }), ", ")
 }
 
 // Args returns the parameters for these rows.
@@ -81,8 +81,8 @@ type Row struct {
 
 // listColumn is a column of a list. of is its type in SQL.
 type listColumn struct {
-	name, parameter, of string
-	array               array
+	name, parameter, sqlType string
+	array                    array
 }
 
 func (r *Row) Text(name, v string) { r.add(name, "text", value{valid: true, text: v}) }
@@ -110,9 +110,9 @@ func (r *Row) UUID(name string, v uuid.UUID) { r.add(name, "uuid", value{valid: 
 func (r *Row) Bytes(name string, v []byte) { r.add(name, "bytea", value{bytes: v}) }
 
 // add also appends the column if it is missing, as in the Row of NewList.
-func (r *Row) add(name, of string, v value) {
+func (r *Row) add(name, sqlType string, v value) {
 	if r.next == len(r.columns) {
-		r.columns = append(r.columns, listColumn{name: name, of: of})
+		r.columns = append(r.columns, listColumn{name: name, sqlType: sqlType})
 	}
 	a := &r.columns[r.next].array
 	a.values = append(a.values, v)
@@ -124,7 +124,7 @@ func (r *Row) column(c store.Column) {
 	case *string:
 		r.Text(c.Name, *x)
 	case *[]string:
-		r.Text(c.Name, strings.Join(*x, store.RuleSeparator))
+		r.Text(c.Name, strings.Join(*x, store.ListSeparator))
 	case *int:
 		r.Integer(c.Name, *x)
 	case *time.Duration:

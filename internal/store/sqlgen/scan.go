@@ -65,7 +65,7 @@ func (f fieldScanner) Scan(src any) (err error) {
 	case *[]string:
 		if x, ok := src.(string); ok {
 			if x != "" {
-				*to = strings.Split(x, store.RuleSeparator)
+				*to = strings.Split(x, store.ListSeparator)
 			}
 			return nil
 		}

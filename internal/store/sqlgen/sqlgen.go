@@ -161,7 +161,7 @@ func parameterValue(c store.Column) any {
 	case *time.Duration:
 		return x.Microseconds()
 	case *[]string:
-		return strings.Join(*x, store.RuleSeparator)
+		return strings.Join(*x, store.ListSeparator)
 	case *recipient.Hash:
 		return *x
 	case *[32]byte:

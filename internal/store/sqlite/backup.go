@@ -51,11 +51,11 @@ func syncUntil(end <-chan struct{}, path string) error {
 // QuickCheck returns an error if the file is damaged. PRAGMA quick_check reads the whole file, but
 // doesn't check that indexes have an entry for every row.
 func (db *DB) QuickCheck(ctx context.Context) error {
-	var said string
-	if err := db.readers.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&said); err != nil || said == "ok" {
+	var result string
+	if err := db.readers.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil || result == "ok" {
 		return err
 	}
-	return errors.New(said)
+	return errors.New(result)
 }
 
 // CheckSchema fails unless the file has exactly the schema of this program. The error wraps

@@ -51,7 +51,7 @@ func fillUnderSQLite(t *testing.T, disk *servertest.Disk) {
 	rows := 1
 	for round := range 8 { // the commit fails at another byte each time
 		storetest.OK(t, disk.Fill())
-		storetest.OK(t, disk.Leave(int64(round)*5000))
+		storetest.OK(t, disk.Free(int64(round)*5000))
 		rows += storetest.FillWithSends(t, f, 100*(round+1), 90)
 		storetest.IsFull(t, f.Ping(t.Context()))
 		storetest.OK(t, disk.MakeRoom())

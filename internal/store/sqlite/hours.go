@@ -64,9 +64,9 @@ func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit in
 // read the rows, which may then be out of date.
 func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool, error) {
 	var hours []time.Time
-	var forgotten int
+	var deletions int
 	err := db.Engine.Write(ctx, "CountHours", sqldb.Behind, func(q sqldb.Tx) (err error) {
-		forgotten = db.forgotten
+		deletions = db.countDeletions
 		args := sqldb.Args{"delay": delay, "age": age, "each": time.Hour}
 		if err = q.ExecAll(args, sqldb.DeleteHourCountsSQL(`hour < @now - @age`)...); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool
 	}
 	return sqldb.WriteWithPrecedence(ctx, &db.DB, "CountHours", sqldb.Behind, func(q sqldb.Tx) (bool, error) {
 		mine, err := q.Change(`INSERT INTO counted_hours (hour) SELECT @hour WHERE @unchanged ON CONFLICT DO NOTHING`,
-			sqldb.Args{"hour": hours[0], "unchanged": db.forgotten == forgotten})
+			sqldb.Args{"hour": hours[0], "unchanged": db.countDeletions == deletions})
 		if err != nil || !mine {
 			return false, err
 		}
@@ -101,17 +101,17 @@ func (db *DB) countNextHour(ctx context.Context, delay, age time.Duration) (bool
 
 // DeleteCountsOfHour implements sqldb.Engine.
 func (db *DB) DeleteCountsOfHour(q sqldb.Tx, at time.Time) error {
-	return db.forgetHours(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
+	return db.deleteCountsWhere(q, `hour = @hour`, sqldb.Args{"hour": at.Truncate(time.Hour)})
 }
 
 // BeforeErase implements sqldb.Engine. It deletes the stored counts of each hour with a send to the
 // recipient, so that CountHours counts these hours again.
 func (db *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
-	return db.forgetHours(q, `hour IN (SELECT s.logged_at / @each * @each FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••')`,
+	return db.deleteCountsWhere(q, `hour IN (SELECT s.logged_at / @each * @each FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••')`,
 		sqldb.Args{"recipient": h, "each": time.Hour})
 }
 
-func (db *DB) forgetHours(q sqldb.Tx, which string, args sqldb.Args) error {
-	db.forgotten++
+func (db *DB) deleteCountsWhere(q sqldb.Tx, which string, args sqldb.Args) error {
+	db.countDeletions++
 	return q.ExecAll(args, sqldb.DeleteHourCountsSQL(which)...)
 }

@@ -42,7 +42,7 @@ type DB struct {
 	writes  *batch.Batcher[write, struct{}]
 	written atomic.Int64 // writes so far; each write's number is its key in the batcher, so that no two share a key
 
-	forgotten int // how often counts of hours were forgotten; only used in writing transactions
+	countDeletions int // how often counts of hours were forgotten; only used in writing transactions
 }
 
 // These are pragmas of each connection (https://www.sqlite.org/pragma.html). With temp_store=MEMORY

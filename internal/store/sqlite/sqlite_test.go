@@ -143,10 +143,10 @@ func TestWriteTakesTurns(t *testing.T) {
 	})
 }
 
-// slowly is an engine whose transactions take s.each for a deleted send and, after the first three,
-// s.later, on the clock of a bubble. It records how many sends each transaction deleted, and the
-// ratio of the writer's free time to the time of the transaction.
-type slowly struct {
+// slowEngine is an engine whose transactions take s.each for a deleted send and, after the first
+// three, s.later, on the clock of a bubble. It records how many sends each transaction deleted, and
+// the ratio of the writer's free time to the time of the transaction.
+type slowEngine struct {
 	*DB
 	each, later time.Duration
 	began       time.Time
@@ -155,7 +155,7 @@ type slowly struct {
 	free        []float64
 }
 
-func (s *slowly) Write(ctx context.Context, name string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
+func (s *slowEngine) Write(ctx context.Context, name string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
 	return s.DB.Write(ctx, name, precedence, func(q sqldb.Tx) error {
 		sends := func() (n int) {
 			_, _ = q.Run(`SELECT count(*) FROM sends`, nil, func(scan sqldb.Scan) error { return scan(&n) })
@@ -198,7 +198,7 @@ func TestDeleteAgedInSteps(t *testing.T) {
 					f.Ended(t, f.Intent(n), storetest.Sent)
 				}
 				f.Pass(time.Hour + store.MaxCodeLife + time.Second)
-				disk := &slowly{DB: f.Engine.(*DB), each: c.each, later: c.later}
+				disk := &slowEngine{DB: f.Engine.(*DB), each: c.each, later: c.later}
 				disk.DB.Engine = disk
 				for storetest.Must(f.DeleteAged(t.Context(), time.Hour, 2000))(t).More {
 					time.Sleep(time.Second) // until the next call
@@ -212,12 +212,12 @@ func TestDeleteAgedInSteps(t *testing.T) {
 	}
 }
 
-// forgetting is an engine in which the counts of an hour are deleted after each read.
-type forgetting struct{ *DB }
+// countDeletingEngine is an engine in which the counts of an hour are deleted after each read.
+type countDeletingEngine struct{ *DB }
 
-func (fo forgetting) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
-	return errors.Join(fo.DB.Read(ctx, name, f),
-		fo.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return fo.DB.DeleteCountsOfHour(q, storetest.Epoch) }))
+func (e countDeletingEngine) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
+	return errors.Join(e.DB.Read(ctx, name, f),
+		e.DB.Write(ctx, name, sqldb.InOrder, func(q sqldb.Tx) error { return e.DB.DeleteCountsOfHour(q, storetest.Epoch) }))
 }
 
 // If rows of an hour may have changed while they were read, the hour is not counted then.
@@ -229,7 +229,7 @@ func TestCountHoursLeavesWhatChanges(t *testing.T) {
 	count := func() int {
 		return storetest.Must(db.CountHours(t.Context(), 10*time.Minute, 100*time.Hour, 9))(t)
 	}
-	db.Engine = forgetting{db}
+	db.Engine = countDeletingEngine{db}
 	storetest.Equal(t, "hours counted while one changes", count(), 0)
 	db.Engine = db
 	if count() == 0 {
@@ -400,27 +400,27 @@ func TestSQLiteKindPlans(t *testing.T) {
 	}
 }
 
-// erasing is an engine that records the statements and the number of its writes.
-type erasing struct {
+// recordingEngine is an engine that records the statements and the number of its writes.
+type recordingEngine struct {
 	*DB
 	statements []string
 	writes     int
 }
 
-func (e *erasing) Write(ctx context.Context, name string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
+func (e *recordingEngine) Write(ctx context.Context, name string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
 	e.writes++
 	return e.DB.Write(ctx, name, precedence, func(q sqldb.Tx) error {
-		q.Conn = keptConn{q.Conn, e}
+		q.Conn = recordingConn{q.Conn, e}
 		return f(q)
 	})
 }
 
-type keptConn struct {
+type recordingConn struct {
 	sqldb.Conn
-	*erasing
+	*recordingEngine
 }
 
-func (c keptConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
+func (c recordingConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
 	c.statements = append(c.statements, statement)
 	return c.Conn.Run(statement, args, each)
 }
@@ -430,20 +430,20 @@ func (c keptConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) e
 func TestSQLiteErasesBesideSends(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
-	kept := &erasing{DB: db}
-	db.Engine = kept
+	recorder := &recordingEngine{DB: db}
+	db.Engine = recorder
 	for n := range 3 {
 		storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: byte(n + 1)}, time.Hour, f.Act()))
 	}
 	f.Pass(time.Hour)
-	kept.writes = 0
+	recorder.writes = 0
 	storetest.Equal(t, "forgotten", storetest.Must(f.ForgetDueErased(t.Context()))(t), 3)
-	storetest.Equal(t, "writes, of which the last finds none", kept.writes, 4)
+	storetest.Equal(t, "writes, of which the last finds none", recorder.writes, 4)
 	f.Ended(t, f.Intent(1), storetest.Sent)
 	f.Pass(time.Hour + store.MaxCodeLife + time.Second)
 	storetest.Equal(t, "deleted", storetest.Must(f.DeleteAged(t.Context(), time.Hour, 10))(t).Rows, 1)
 	inFlight := regexp.MustCompile("SCAN (json_each|f|r) ") // f: outbox, r: refunds
-	for _, statement := range kept.statements {
+	for _, statement := range recorder.statements {
 		if strings.Contains(statement, "carrier_holds") {
 			continue // only the numbers that carriers hold now have a row, so there are few
 		}

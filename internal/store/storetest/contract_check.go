@@ -112,11 +112,11 @@ func withKey(c store.CheckRequest, key, code byte) store.CheckRequest {
 	return c
 }
 
-// Right returns a check of the right code. tell is the event of its approval, if there is one.
-func Right(id string, tell ...store.NewEvent) store.CheckRequest {
+// Right returns a check of the right code. events has the event of its approval, if there is one.
+func Right(id string, events ...store.NewEvent) store.CheckRequest {
 	c := Wrong(id)
 	c.Judge = func(_ store.Verification, counts bool) (store.Judgement, error) {
-		return store.Judgement{Right: counts, Event: append(tell, store.NewEvent{})[0]}, nil
+		return store.Judgement{Right: counts, Event: append(events, store.NewEvent{})[0]}, nil
 	}
 	return c
 }

@@ -13,16 +13,16 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// converting judges by few sends, to keep these tests short.
-var converting = store.ConversionWatch{Span: 50 * time.Minute, Age: 10 * time.Minute, Sends: 20, Percent: 10}
+// lowConversionWatch judges by few sends, to keep these tests short.
+var lowConversionWatch = store.ConversionWatch{Span: 50 * time.Minute, Age: 10 * time.Minute, Sends: 20, Percent: 10}
 
 // judge returns the low conversions that the watch begins and ends, without the IDs, and the events
 // that it asks for.
 func (f *Fixture) judge(t *testing.T, on *sqldb.DB) (begun, ended []store.LowConversion, asked []string) {
 	t.Helper()
-	begun, ended, err := on.JudgeConversions(t.Context(), converting, func(app, kind string) (store.NewEvent, error) {
+	begun, ended, err := on.JudgeConversions(t.Context(), lowConversionWatch, func(app, kind string) (store.NewEvent, error) {
 		asked = append(asked, app+" "+kind)
-		e := f.Telling(kind)
+		e := f.NewEvent(kind)
 		e.Status = strings.TrimPrefix(kind, "conversion.")
 		return e, nil
 	})
@@ -116,7 +116,7 @@ func conversionBeginsOnce(t *testing.T, f *Fixture) {
 		f.Pass(want.pass)
 		var begins, ends atomic.Int32
 		f.atOnce(t, 6, func(db *sqldb.DB, _ int) (bool, error) {
-			begun, ended, err := db.JudgeConversions(t.Context(), converting, func(string, string) (store.NewEvent, error) {
+			begun, ended, err := db.JudgeConversions(t.Context(), lowConversionWatch, func(string, string) (store.NewEvent, error) {
 				return store.NewEvent{}, nil
 			})
 			begins.Add(int32(len(begun)))

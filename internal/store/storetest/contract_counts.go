@@ -137,7 +137,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		f.Ended(t, f.Intent(100+n, number, stranger), store.Outcome{Status: store.Sent, Provider: "carrier"})
 	}
 	f.Pass(10 * time.Minute)
-	pause := f.onePause(t, watching)
+	pause := f.onePause(t, prefixWatch)
 	one.PauseInForce, two.PauseInForce = true, true
 	expect(store.StrangerClass, "while the prefix is paused", one, two)
 	expect(store.KnownBrowser, "of known browsers, for whom it is not", known)

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Telling returns an event with an ID of its own, newer than all earlier events.
-func (f *Fixture) Telling(kind string) store.NewEvent {
+// NewEvent returns an event with an ID of its own, newer than all earlier events.
+func (f *Fixture) NewEvent(kind string) store.NewEvent {
 	f.Serial++
 	id := uuid.UUID{0: 1, 6: 0x70, 8: 0x80}
 	binary.BigEndian.PutUint32(id[2:], uint32(f.Serial))
@@ -39,21 +39,21 @@ func eventOfASend(t *testing.T, f *Fixture) {
 	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 		begun := f.Admit(t, f.Intent(n))
 		f.Pass(time.Second)
-		tell := f.Telling("send." + string(status))
-		tell.Test = status == store.Unknown
-		o := store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: status, Reason: "why", Event: tell}
+		event := f.NewEvent("send." + string(status))
+		event.Test = status == store.Unknown
+		o := store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: status, Reason: "why", Event: event}
 		f.MustFinish(t, o, true)
 		want := store.AppEvent{
-			ID: tell.ID, App: "shop", Type: tell.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID, Status: string(status),
-			Reason: "why", Test: tell.Test, At: f.Now, State: store.EventPending, DueAt: f.Now,
+			ID: event.ID, App: "shop", Type: event.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID, Status: string(status),
+			Reason: "why", Test: event.Test, At: f.Now, State: store.EventPending, DueAt: f.Now,
 			Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
 		}
 		Equal(t, "event", f.events(t, store.AppEventFilter{})[0], want)
 		// The send has ended already, so no further event is written, even if the caller repeats
 		// Finish because it got no answer.
-		o.Event = f.Telling(tell.Type)
+		o.Event = f.NewEvent(event.Type)
 		f.MustFinish(t, o, false)
-		f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")}, false)
+		f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.NewEvent("send.sent")}, false)
 		want.Attempt, want.DueAt = 1, f.Now.Add(30*time.Second)
 		due, now := must2(f.LeaseDueAppEvents(t.Context(), 30*time.Second, []store.AppEventLimit{{App: "shop", Limit: 10}}))(t)
 		Equal(t, "due, by the database's clock", []any{due, now}, []any{[]store.AppEvent{want}, f.Now})
@@ -65,18 +65,18 @@ func eventOfASend(t *testing.T, f *Fixture) {
 // eventShares checks that an app with many due events takes no places of another app, and that the
 // longest overdue events of an app come first.
 func eventShares(t *testing.T, f *Fixture) {
-	tell := func(n int, app string) uuid.UUID {
-		tell := f.Telling("send.sent")
-		f.Ended(t, f.Intent(n, inApp(app)), store.Outcome{Status: store.Sent, Event: tell})
+	sendWithEvent := func(n int, app string) uuid.UUID {
+		event := f.NewEvent("send.sent")
+		f.Ended(t, f.Intent(n, inApp(app)), store.Outcome{Status: store.Sent, Event: event})
 		f.Pass(time.Millisecond)
-		return tell.ID
+		return event.ID
 	}
 	var busy []uuid.UUID
 	for n := range 8 {
-		busy = append(busy, tell(n, "busy"))
+		busy = append(busy, sendWithEvent(n, "busy"))
 	}
-	quiet := tell(9, "quiet")
-	tell(10, "no one asks")
+	quiet := sendWithEvent(9, "quiet")
+	sendWithEvent(10, "no one asks")
 	take := func(shares ...store.AppEventLimit) []uuid.UUID {
 		events, _ := must2(f.LeaseDueAppEvents(t.Context(), time.Hour, shares))(t)
 		return eventIDs(events)
@@ -93,8 +93,8 @@ func eventShares(t *testing.T, f *Fixture) {
 // eventAttempts checks that only the newest attempt can end an event, and only once. After that,
 // the event is due again later, or has ended.
 func eventAttempts(t *testing.T, f *Fixture) {
-	tell := f.Telling("send.sent")
-	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Event: tell})
+	event := f.NewEvent("send.sent")
+	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Event: event})
 	lease := func(attempt int) {
 		t.Helper()
 		events, _ := must2(f.LeaseDueAppEvents(t.Context(), time.Minute, []store.AppEventLimit{{App: "shop", Limit: 3}}))(t)
@@ -103,7 +103,7 @@ func eventAttempts(t *testing.T, f *Fixture) {
 	end := func(attempt int, state store.EventState, want bool) {
 		t.Helper()
 		o := store.AppEventOutcome{
-			AttemptID: store.AttemptID{ID: tell.ID, Attempt: attempt}, State: state, Answer: "503", After: time.Second,
+			AttemptID: store.AttemptID{ID: event.ID, Attempt: attempt}, State: state, Answer: "503", After: time.Second,
 		}
 		Equal(t, "ended", Must(f.EndAppEventAttempt(t.Context(), o))(t), want)
 	}
@@ -120,7 +120,7 @@ func eventAttempts(t *testing.T, f *Fixture) {
 
 func eventsOnce(t *testing.T, f *Fixture) {
 	begun := f.admitAll(t, 60, func(i int) store.Intent { return f.Intent(i) })
-	f.endAll(t, begun, func(int) store.Outcome { return store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")} })
+	f.endAll(t, begun, func(int) store.Outcome { return store.Outcome{Status: store.Sent, Event: f.NewEvent("send.sent")} })
 	eachOnce(t, f, 60, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
 		events, _, err := db.LeaseDueAppEvents(t.Context(), time.Hour, []store.AppEventLimit{{App: "shop", Limit: 3}})
 		return eventIDs(events), err
@@ -139,12 +139,12 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 	for range 5 {
 		tryOnce(t, f, open[2].Verification.ID)
 	}
-	tell := func(db *sqldb.DB, from store.ExpiryCursor) (store.ExpiryCursor, int) {
+	addExpiryEvents := func(db *sqldb.DB, from store.ExpiryCursor) (store.ExpiryCursor, int) {
 		return must2(db.AddExpiryEvents(t.Context(), []string{"shop"}, from, 3, func(store.Verification) (store.NewEvent, error) {
 			return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
 		}))(t)
 	}
-	told := func() (ids []string) {
+	reportedIDs := func() (ids []string) {
 		for _, e := range f.events(t, store.AppEventFilter{}) {
 			Equal(t, "event", e.Type+" "+e.Status+" "+e.App, "verification.expired expired shop")
 			ids = append(ids, e.VerificationID)
@@ -152,30 +152,30 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 		return ids
 	}
 	f.Pass(10*time.Minute + store.CallTimeout)
-	_, read := tell(f.DB, store.ExpiryCursor{})
+	_, read := addExpiryEvents(f.DB, store.ExpiryCursor{})
 	Equal(t, "read, while a check may be about to commit", read, 0)
 	f.Pass(2 * store.CallTimeout)
 	mark, pages := store.ExpiryCursor{}, []int(nil)
 	for read = 3; read == 3; pages = append(pages, read) {
-		mark, read = tell(f.DB, mark)
+		mark, read = addExpiryEvents(f.DB, mark)
 	}
 	Equal(t, "pages", pages, []int{3, 3, 2})
-	_, read = tell(f.DB, mark)
+	_, read = addExpiryEvents(f.DB, mark)
 	Equal(t, "read again", read, 0)
-	_, read = tell(f.Replica, store.ExpiryCursor{})
+	_, read = addExpiryEvents(f.Replica, store.ExpiryCursor{})
 	Equal(t, "read by one that has just begun", read, 3)
 	var want []string
 	for _, b := range open[3:] {
 		want = append(want, b.Verification.ID)
 	}
 	slices.Sort(want)
-	got := told()
+	got := reportedIDs()
 	slices.Sort(got)
 	Equal(t, "told", got, want)
 	late := f.Admit(t, f.Intent(12))
 	f.Pass(2 * time.Hour)
-	_, read = tell(f.DB, store.ExpiryCursor{})
+	_, read = addExpiryEvents(f.DB, store.ExpiryCursor{})
 	Equal(t, "read of what expired long before the first process", read, 0)
-	_, read = tell(f.DB, store.ExpiryCursor{At: late.Verification.CreatedAt})
+	_, read = addExpiryEvents(f.DB, store.ExpiryCursor{At: late.Verification.CreatedAt})
 	Equal(t, "and after a process slept", read, 0)
 }

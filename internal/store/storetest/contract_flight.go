@@ -310,7 +310,7 @@ func endTogether(t *testing.T, f *Fixture) {
 	took := func(i int) time.Duration { return time.Duration(i) * time.Second }
 	sendOf, events := map[uuid.UUID]uuid.UUID{}, make([]store.NewEvent, n)
 	for i := 0; i < n; i += 4 {
-		events[i] = f.Telling("send.sent")
+		events[i] = f.NewEvent("send.sent")
 		sendOf[events[i].ID] = begun[i].Send.ID
 	}
 	changed := f.atOnce(t, n, func(_ *sqldb.DB, i int) (bool, error) {
@@ -338,9 +338,9 @@ func endTogether(t *testing.T, f *Fixture) {
 			{store.Sending, true, "", time.Duration(0), f.Now.Add(7 * time.Second)},
 		}[i%4])
 	}
-	told := f.events(t, store.AppEventFilter{})
-	Equal(t, "events", len(told), n/4)
-	for _, e := range told {
+	written := f.events(t, store.AppEventFilter{})
+	Equal(t, "events", len(written), n/4)
+	for _, e := range written {
 		Equal(t, "send of the event", e.SendID, sendOf[e.ID])
 	}
 	suppressed := f.suppressions(t, store.SuppressionFilter{Active: true})

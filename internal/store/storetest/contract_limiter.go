@@ -15,7 +15,7 @@ func (f *Fixture) limiterEvent(bucket, id string, lasts time.Duration) store.Lim
 	return store.LimiterEvent{Bucket: []byte(bucket), ID: id, At: f.Now, Until: f.Now.Add(lasts)}
 }
 
-func (f *Fixture) keep(t *testing.T, changes ...store.LimiterEvent) {
+func (f *Fixture) saveLimiterEvents(t *testing.T, changes ...store.LimiterEvent) {
 	t.Helper()
 	OK(t, f.SaveLimiterEvents(t.Context(), 1, changes))
 }
@@ -39,7 +39,7 @@ func (f *Fixture) limiterEvents(t *testing.T, reader int64) map[string]store.Lim
 func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	a, b, other := f.limiterEvent("net", "\x00a", time.Hour), f.limiterEvent("net", "b\xff", 2*time.Hour),
 		f.limiterEvent("app", "c", 30*time.Hour)
-	f.keep(t, a, b, other)
+	f.saveLimiterEvents(t, a, b, other)
 	want := map[string]store.LimiterEvent{"net/\x00a": a, "net/b\xff": b, "app/c": other}
 	Equal(t, "written", f.limiterEvents(t, 2), want)
 	for id, e := range f.limiterEvents(t, 1) {
@@ -49,21 +49,21 @@ func keepsLimiterEvents(t *testing.T, f *Fixture) {
 	f.Pass(time.Minute)
 	again := a
 	again.At, again.Until = f.Now, f.Now.Add(time.Hour)
-	f.keep(t, again, store.LimiterEvent{Bucket: []byte("net"), ID: "never written", Refunded: true})
+	f.saveLimiterEvents(t, again, store.LimiterEvent{Bucket: []byte("net"), ID: "never written", Refunded: true})
 	Equal(t, "written again", f.limiterEvents(t, 2), want)
 
-	f.keep(t, store.LimiterEvent{Bucket: []byte("net"), ID: a.ID, Refunded: true})
+	f.saveLimiterEvents(t, store.LimiterEvent{Bucket: []byte("net"), ID: a.ID, Refunded: true})
 	a.Refunded, a.Until = true, f.Now.Add(time.Minute)
 	want["net/\x00a"] = a
 	Equal(t, "refunded", f.limiterEvents(t, 2), want)
-	f.keep(t, store.LimiterEvent{Bucket: []byte("net"), Refunded: true}, again)
+	f.saveLimiterEvents(t, store.LimiterEvent{Bucket: []byte("net"), Refunded: true}, again)
 	b.Refunded, b.Until = true, f.Now.Add(time.Minute)
 	want["net/\x00a"], want["net/b\xff"] = again, b
 	Equal(t, "reset, and one that came after it", f.limiterEvents(t, 2), want)
 
 	f.Pass(time.Hour)
 	Equal(t, "ended", f.limiterEvents(t, 2), map[string]store.LimiterEvent{"app/c": other})
-	f.keep(t, f.limiterEvent("net", a.ID, time.Hour))
+	f.saveLimiterEvents(t, f.limiterEvent("net", a.ID, time.Hour))
 	Equal(t, "one that ended comes again", f.limiterEvents(t, 2)["net/\x00a"], f.limiterEvent("net", a.ID, time.Hour))
 	for _, age := range []time.Duration{0, time.Hour} { // with age 0, other rows stay for ever
 		f.Pass(time.Hour)

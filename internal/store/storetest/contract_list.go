@@ -42,9 +42,9 @@ func driftedIDs(t *testing.T, f *Fixture) {
 	Equal(t, "send", again.Send, begun.Send)
 }
 
-// windowOverMonths checks that a window of a month counts the sends in different partitions,
+// windowOverPartitions checks that a window of a month counts the sends in different partitions,
 // exactly to the microsecond, whatever clock made the IDs.
-func windowOverMonths(t *testing.T, f *Fixture) {
+func windowOverPartitions(t *testing.T, f *Fixture) {
 	const day, month = 24 * time.Hour, 30 * 24 * time.Hour
 	rules := WithRules(Rule(4, month))
 	f.Pass(20 * day)
@@ -67,9 +67,9 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	counts()
 }
 
-// pagesOverMonths checks that pages cross the borders of partitions in both directions: no row
+// pagesOverPartitions checks that pages cross the borders of partitions in both directions: no row
 // comes twice, and none is left out.
-func pagesOverMonths(t *testing.T, f *Fixture) {
+func pagesOverPartitions(t *testing.T, f *Fixture) {
 	var want []uuid.UUID
 	for i := range 30 {
 		in := f.Intent(i, WithID(f, []time.Duration{0, -store.MaxIDTimeDrift + time.Hour, store.MaxIDTimeDrift - time.Hour}[i%3]))
@@ -82,7 +82,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 		filter.After = &store.Cursor{At: Epoch.Add(-time.Hour)}
 		Equal(t, "up", reversed(IDs(f.pages(t, filter, true))), want)
 	}
-	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
+	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, IntervalLength: 24 * time.Hour}))(t).Opened, 30)
 }
 
 // storageStatus checks that StorageStatus reports the oldest row, and the rows that are due for
@@ -99,12 +99,12 @@ func storageStatus(t *testing.T, f *Fixture) {
 	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
 	refused := f.Now
 	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
-	f.keep(t, f.limiterEvent("b", "1", time.Millisecond)) // such an event has its own end, and never counts as due
+	f.saveLimiterEvents(t, f.limiterEvent("b", "1", time.Millisecond)) // such an event has its own end, and never counts as due
 	Equal(t, "a refusal", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second)
 	Equal(t, "an event of the limiter has ended", look().Due, 0)
 	f.Ended(t, f.Intent(1), Sent)
-	flying := f.Admit(t, f.Intent(2))
+	inFlight := f.Admit(t, f.Intent(2))
 	f.Pass(time.Hour + store.MaxCodeLife - time.Second)
 	f.Admit(t, f.Intent(3))
 	Equal(t, "not yet due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
@@ -118,7 +118,7 @@ func storageStatus(t *testing.T, f *Fixture) {
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 2)
 	Equal(t, "expired", look(), store.StorageStatus{
-		Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt,
+		Now: f.Now, Age: time.Hour, Oldest: inFlight.Send.LoggedAt,
 		Forgetting: 1, ForgettingDue: 1,
 	})
 	Equal(t, "kept for ever", Must(f.StorageStatus(t.Context(), 0))(t).Due, 0)

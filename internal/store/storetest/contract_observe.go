@@ -82,25 +82,25 @@ func outboxCounts(t *testing.T, f *Fixture) {
 
 type kindKey struct{}
 
-// noting is a sqldb.Observer that notes all calls. It puts the kind of a call into the call's
-// context.
-type noting struct {
+// recordingObserver is a sqldb.Observer that notes all calls. It puts the kind of a call into the
+// call's context.
+type recordingObserver struct {
 	ended func(ctx context.Context, kind, name string, took time.Duration)
 }
 
-func (n noting) Began(ctx context.Context, kind string) context.Context {
+func (o recordingObserver) Began(ctx context.Context, kind string) context.Context {
 	return context.WithValue(ctx, kindKey{}, kind)
 }
 
-func (n noting) Ended(ctx context.Context, kind, name string, took time.Duration) {
-	n.ended(ctx, kind, name, took)
+func (o recordingObserver) Ended(ctx context.Context, kind, name string, took time.Duration) {
+	o.ended(ctx, kind, name, took)
 }
 
 // observed checks that each call is observed once, with its kind, which is one of CallKinds, and
 // its name. It also checks that in Postgres a pool reports its use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
-	db := sqldb.WithObserver(f.DB, noting{func(ctx context.Context, kind, name string, took time.Duration) {
+	db := sqldb.WithObserver(f.DB, recordingObserver{func(ctx context.Context, kind, name string, took time.Duration) {
 		if !slices.Contains(sqldb.CallKinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
 			t.Errorf("%s took %v, in the context of %v", kind, took, ctx.Value(kindKey{}))
 		}

@@ -28,9 +28,9 @@ func (f *Fixture) finishedText(t *testing.T, n int, status store.Status) uuid.UU
 
 func receipts(t *testing.T, f *Fixture) {
 	for n, c := range []struct {
-		outcome store.Status
-		words   []store.Status
-		want    store.Status
+		outcome  store.Status
+		statuses []store.Status
+		want     store.Status
 	}{
 		{store.Sent, []store.Status{store.Delivered}, store.Delivered},
 		{store.Sent, []store.Status{store.Undelivered}, store.Undelivered},
@@ -39,8 +39,8 @@ func receipts(t *testing.T, f *Fixture) {
 		{store.Sent, []store.Status{store.Undelivered, store.Delivered}, store.Delivered},
 	} {
 		id := f.finishedText(t, n+1, c.outcome)
-		for _, word := range c.words {
-			f.receiveReceipt(t, id, word, true)
+		for _, status := range c.statuses {
+			f.receiveReceipt(t, id, status, true)
 		}
 		for _, late := range []store.Status{store.Delivered, store.Undelivered} { // repeated and late receipts
 			if late != store.Delivered || c.want == store.Delivered {

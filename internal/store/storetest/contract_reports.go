@@ -18,7 +18,7 @@ func withReport(in *store.Intent) {
 
 func (f *Fixture) report(t *testing.T, id string, r store.Report) store.Verification {
 	t.Helper()
-	return Must(f.Report(t.Context(), id, r, nil, f.Telling(store.VerificationApproved)))(t)
+	return Must(f.Report(t.Context(), id, r, nil, f.NewEvent(store.VerificationApproved)))(t)
 }
 
 // reportsOfCallers checks that a report is written once, and that an approval has one event, and so
@@ -31,7 +31,7 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 	Equal(t, "before", v.Reported, store.Report(""))
 	f.Pass(store.MaxCodeLife) // a report is accepted even after the code has expired
 	approvedAt := time.Time{}
-	for _, step := range []struct{ told, want store.Report }{
+	for _, step := range []struct{ report, want store.Report }{
 		{store.ReportFailed, store.ReportFailed},
 		{store.ReportFailed, store.ReportFailed},
 		{store.ReportApproved, store.ReportApproved},
@@ -42,8 +42,8 @@ func reportsOfCallers(t *testing.T, f *Fixture) {
 		if step.want == store.ReportApproved && approvedAt.IsZero() {
 			approvedAt = f.Now
 		}
-		got := f.report(t, v.ID, step.told)
-		Equal(t, "after "+string(step.told), []any{got.Reported, got.ApprovedAt}, []any{step.want, approvedAt})
+		got := f.report(t, v.ID, step.report)
+		Equal(t, "after "+string(step.report), []any{got.Reported, got.ApprovedAt}, []any{step.want, approvedAt})
 	}
 	// this report adds no event, because the code has not ended
 	f.report(t, f.Admit(t, f.Intent(3, withCode("sealed"))).Verification.ID, store.ReportFailed)
@@ -114,7 +114,7 @@ func watchCountsReports(t *testing.T, f *Fixture) {
 	send("+49154", 90, withCode("sealed"), store.ReportFailed, 9)  // too few reports
 	f.Pass(10 * time.Minute)
 	var got []any
-	for _, p := range f.pausePrefixes(t, watching) {
+	for _, p := range f.pausePrefixes(t, prefixWatch) {
 		got = append(got, p.Prefix, p.Sends, p.Approved, p.UsualPercent)
 	}
 	Equal(t, "paused", got, []any{"+49151", 10, 0, 60, "+49153", 10, 0, 60})
@@ -127,27 +127,27 @@ func reportsOfRecipients(t *testing.T, f *Fixture) {
 	open, entered := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(2)).Verification
 	expired := f.Admit(t, f.Intent(3)).Verification
 	f.approve(t, entered.ID)
-	told := map[string]string{}
+	statuses := map[string]string{}
 	for _, v := range []store.Verification{open, entered, expired} {
 		if v.ID == expired.ID {
 			f.Pass(expired.ExpiresAt.Sub(f.Now))
 		}
-		event := f.Telling(store.VerificationReported)
+		event := f.NewEvent(store.VerificationReported)
 		event.Status = "canceled"
 		for range 2 {
 			got := Must(f.ReportNotMe(t.Context(), v.ID, event))(t)
 			Equal(t, "as stored", got, f.Code(t, v.ID))
-			event = f.Telling(store.VerificationReported)
+			event = f.NewEvent(store.VerificationReported)
 		}
-		told[v.ID] = ""
+		statuses[v.ID] = ""
 	}
 	for _, e := range f.events(t, store.AppEventFilter{}) {
-		told[e.VerificationID] += e.Status
+		statuses[e.VerificationID] += e.Status
 	}
-	Equal(t, "events", told, map[string]string{open.ID: "canceled", entered.ID: "approved", expired.ID: "expired"})
+	Equal(t, "events", statuses, map[string]string{open.ID: "canceled", entered.ID: "approved", expired.ID: "expired"})
 	Equal(t, "open", f.Code(t, open.ID).CanceledAt.IsZero(), false)
 	Equal(t, "entered", []bool{f.Code(t, entered.ID).CanceledAt.IsZero(), f.Code(t, entered.ID).ApprovedAt.IsZero()}, []bool{true, false})
-	query := store.StatsQuery{App: open.App, From: f.Now.Add(-time.Hour), To: f.Now, Each: time.Hour}
+	query := store.StatsQuery{App: open.App, From: f.Now.Add(-time.Hour), To: f.Now, IntervalLength: time.Hour}
 	Equal(t, "before now", Must(f.Stats(t.Context(), query))(t).Reported, 2)
 	query.To = f.Now.Add(time.Hour)
 	Equal(t, "with now", Must(f.Stats(t.Context(), query))(t).Reported, 3)

@@ -61,8 +61,8 @@ func resetsCounters(t *testing.T, f *Fixture) {
 		f.spendAllTries(t, 1, 4)
 		f.Pass(rowrules.FailedCheckWindow + 10*time.Minute)
 	}
-	row100 := f.Admit(t, f.Intent(1)).Verification
-	Equal(t, "a try after five days of them, each reset but the last", tryOnce(t, f, row100.ID), true)
+	hundredth := f.Admit(t, f.Intent(1)).Verification
+	Equal(t, "a try after five days of them, each reset but the last", tryOnce(t, f, hundredth.ID), true)
 	partly := f.Admit(t, f.Intent(1)).Verification
 	useTries(t, f, partly.ID, 1)
 	f.reset(t, ana)
@@ -303,7 +303,7 @@ func (f *Fixture) expireAndCheck(t *testing.T, age time.Duration, limit, want in
 // expires checks that sends and refusals are deleted oldest first, but not while they are in flight
 // or have a refund due.
 func expires(t *testing.T, f *Fixture) {
-	flying := f.Admit(t, f.Intent(1)).Send.ID
+	inFlight := f.Admit(t, f.Intent(1)).Send.ID
 	f.Ended(t, f.Intent(2), Sent)
 	refunded := f.Ended(t, f.Intent(3), store.Outcome{Status: store.Failed, Refund: true}).Send.ID
 	f.Pass(time.Second)
@@ -316,13 +316,13 @@ func expires(t *testing.T, f *Fixture) {
 	f.expireAndCheck(t, time.Hour, 10, 0) // exactly that old, so not yet due
 	f.Pass(time.Microsecond)
 	f.expireAndCheck(t, time.Hour, 10, 1)
-	Equal(t, "left", sorted(IDs(f.All(t))), sorted([]uuid.UUID{flying, refunded, r.ID, young}))
+	Equal(t, "left", sorted(IDs(f.All(t))), sorted([]uuid.UUID{inFlight, refunded, r.ID, young}))
 	f.Pass(time.Second)
 	f.expireAndCheck(t, time.Hour, 10, 1)
-	Equal(t, "left", sorted(IDs(f.All(t))), sorted([]uuid.UUID{flying, refunded, young}))
+	Equal(t, "left", sorted(IDs(f.All(t))), sorted([]uuid.UUID{inFlight, refunded, young}))
 	f.Pass(time.Second)
 	f.expireAndCheck(t, time.Hour, 10, 1)
-	f.End(t, flying, Sent)
+	f.End(t, inFlight, Sent)
 	OK(t, f.ConfirmRefund(t.Context(), Held(refunded, 1)))
 	f.expireAndCheck(t, time.Hour, 10, 2)
 	Equal(t, "left", len(f.All(t)), 0)
@@ -335,17 +335,17 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Ended(t, f.Intent(1, func(in *store.Intent) { in.TTL = store.MaxCodeLife }), Sent)
 	f.Pass(time.Minute)
 	kept := f.Ended(t, f.Intent(1), Sent)
-	flying := f.Admit(t, f.Intent(1, Joining(kept.Verification.ID)))
+	inFlight := f.Admit(t, f.Intent(1, Joining(kept.Verification.ID)))
 	f.Pass(time.Hour + store.MaxCodeLife)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	_, _, err := f.VerificationRow(t.Context(), old.Verification.ID)
 	Is(t, err, fault.NotFound)
 	Is(t, Err(f.SendDetails(t.Context(), old.Send.ID)), fault.NotFound)
 	_, newest, _ := Must3(f.Verification(t.Context(), kept.Verification.ID))(t)
-	Equal(t, "its send", newest.ID, flying.Send.ID)
+	Equal(t, "its send", newest.ID, inFlight.Send.ID)
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 1)
-	Equal(t, "of the resend in flight", Must(f.SendDetails(t.Context(), flying.Send.ID))(t).Verification.ID, kept.Verification.ID)
+	Equal(t, "of the resend in flight", Must(f.SendDetails(t.Context(), inFlight.Send.ID))(t).Verification.ID, kept.Verification.ID)
 }
 
 // expiresAtOnce makes eight calls on two replicas at once. They must delete every row, and count

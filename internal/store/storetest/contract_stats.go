@@ -43,7 +43,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 
 	ask := func(q store.StatsQuery, want store.Stats) {
 		t.Helper()
-		q.From, q.To, q.Each = begin, begin.Add(2*time.Hour), time.Hour
+		q.From, q.To, q.IntervalLength = begin, begin.Add(2*time.Hour), time.Hour
 		got := Must(f.Stats(t.Context(), q))(t)
 		timesNear(t, &got.Measures, want.Measures)
 		for i := range min(len(got.Intervals), len(want.Intervals)) {
@@ -88,7 +88,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		store.ByDomain:  {{Value: "example.com", Opened: 5, Approved: 1}},
 		store.ByCountry: nil, store.ByCarrier: nil,
 	} {
-		q := store.StatsQuery{From: begin, To: begin.Add(2 * time.Hour), Each: time.Hour}
+		q := store.StatsQuery{From: begin, To: begin.Add(2 * time.Hour), IntervalLength: time.Hour}
 		Equal(t, "codes by "+string(by), Must(f.ApprovalsBy(t.Context(), q, by))(t), want)
 		q.App = "desk"
 		Equal(t, "of one app by "+string(by), len(Must(f.ApprovalsBy(t.Context(), q, by))(t)), min(1, len(want)))
@@ -107,7 +107,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		}},
 		{store.StatsQuery{To: begin.Add(3 * time.Hour), App: "desk"}, nil},
 	} {
-		c.q.From, c.q.Each = begin, time.Hour
+		c.q.From, c.q.IntervalLength = begin, time.Hour
 		Equal(t, "domains", Must(f.DomainTallies(t.Context(), c.q))(t), c.want)
 	}
 }
@@ -116,11 +116,11 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 // the times of want into got, so that the rest can be compared.
 func timesNear(t *testing.T, got *store.Measures, want store.Measures) {
 	t.Helper()
-	for told, is := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {
-		if off := *told - is; max(off, -off) > is/50+time.Microsecond {
-			t.Errorf("%s, want %s", *told, is)
+	for gotTime, wantTime := range map[*time.Duration]time.Duration{&got.Median: want.Median, &got.P95: want.P95} {
+		if off := *gotTime - wantTime; max(off, -off) > wantTime/50+time.Microsecond {
+			t.Errorf("%s, want %s", *gotTime, wantTime)
 		}
-		*told = is
+		*gotTime = wantTime
 	}
 }
 
@@ -141,7 +141,7 @@ func daysOfZone(t *testing.T, f *Fixture) {
 	f.Pass(3 * time.Hour)
 	ask := func(when string) {
 		t.Helper()
-		q := store.StatsQuery{From: midnight(8), To: f.Now, Each: 24 * time.Hour, Zone: zone}
+		q := store.StatsQuery{From: midnight(8), To: f.Now, IntervalLength: 24 * time.Hour, Zone: zone}
 		got := Must(f.Stats(t.Context(), q))(t)
 		var days []time.Time
 		for _, x := range got.Tallies {
@@ -231,34 +231,34 @@ func countsFrom(t *testing.T, f *Fixture, first func()) {
 // app, channel or purpose.
 func statsQueries(from, to time.Time) []store.StatsQuery {
 	return []store.StatsQuery{
-		{From: from, To: to, Each: time.Hour},
-		{From: from.Add(17 * time.Minute), To: to, Each: 24 * time.Hour},
-		{From: from.Add(time.Hour + time.Microsecond), To: to.Add(-3*time.Hour - 11*time.Minute), Each: time.Hour},
-		{From: from, To: to.Add(-4 * time.Hour), Each: 24 * time.Hour, App: "desk"},
-		{From: from, To: to, Each: time.Hour, App: "desk"},
-		{From: from, To: to, Each: 24 * time.Hour, Channel: recipient.SMS},
-		{From: from.Add(17 * time.Minute), To: to, Each: time.Hour, Purpose: "login"},
-		{From: from, To: to, Each: time.Hour, Purpose: "nothing"},
+		{From: from, To: to, IntervalLength: time.Hour},
+		{From: from.Add(17 * time.Minute), To: to, IntervalLength: 24 * time.Hour},
+		{From: from.Add(time.Hour + time.Microsecond), To: to.Add(-3*time.Hour - 11*time.Minute), IntervalLength: time.Hour},
+		{From: from, To: to.Add(-4 * time.Hour), IntervalLength: 24 * time.Hour, App: "desk"},
+		{From: from, To: to, IntervalLength: time.Hour, App: "desk"},
+		{From: from, To: to, IntervalLength: 24 * time.Hour, Channel: recipient.SMS},
+		{From: from.Add(17 * time.Minute), To: to, IntervalLength: time.Hour, Purpose: "login"},
+		{From: from, To: to, IntervalLength: time.Hour, Purpose: "nothing"},
 	}
 }
 
-// uncounted reads statistics from rows alone. In Postgres a read of statistics is a Write.
-type uncounted struct {
+// rowsOnlyEngine reads statistics from rows alone. In Postgres a read of statistics is a Write.
+type rowsOnlyEngine struct {
 	sqldb.Engine
 	reads *int // reads of the table of counted hours
 }
 
-func (u uncounted) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
-	return u.Engine.Read(ctx, name, u.withoutHours(f))
+func (e rowsOnlyEngine) Read(ctx context.Context, name string, f func(sqldb.Tx) error) error {
+	return e.Engine.Read(ctx, name, e.withoutHours(f))
 }
 
-func (u uncounted) Write(ctx context.Context, name string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
-	return u.Engine.Write(ctx, name, precedence, u.withoutHours(f))
+func (e rowsOnlyEngine) Write(ctx context.Context, name string, precedence sqldb.Precedence, f func(sqldb.Tx) error) error {
+	return e.Engine.Write(ctx, name, precedence, e.withoutHours(f))
 }
 
-func (u uncounted) withoutHours(f func(sqldb.Tx) error) func(sqldb.Tx) error {
+func (e rowsOnlyEngine) withoutHours(f func(sqldb.Tx) error) func(sqldb.Tx) error {
 	return func(q sqldb.Tx) error {
-		q.Conn = noHours{q.Conn, u.reads}
+		q.Conn = noHours{q.Conn, e.reads}
 		return f(q)
 	}
 }
@@ -281,7 +281,7 @@ func (n noHours) Run(statement string, args sqldb.Args, each func(sqldb.Scan) er
 func statsEqualRows(t *testing.T, f *Fixture, when string, asked []store.StatsQuery) {
 	t.Helper()
 	reads := 0
-	rows := &sqldb.DB{Dialect: f.Dialect, Engine: uncounted{f.Engine, &reads}, LongReads: make(chan struct{}, 1)}
+	rows := &sqldb.DB{Dialect: f.Dialect, Engine: rowsOnlyEngine{f.Engine, &reads}, LongReads: make(chan struct{}, 1)}
 	for _, q := range asked {
 		what := fmt.Sprintf("%s, %+v", when, q)
 		Equal(t, what, Must(f.Stats(t.Context(), q))(t), Must(rows.Stats(t.Context(), q))(t))
@@ -345,11 +345,11 @@ func traffic(t *testing.T, f *Fixture, hours int) {
 	}
 }
 
-// countsForItself checks that deleted rows stay counted, that the erasure of a recipient removes
+// countsOutliveRows checks that deleted rows stay counted, that the erasure of a recipient removes
 // its domain from the counts, and that the counts of old hours are deleted.
-func countsForItself(t *testing.T, f *Fixture) {
+func countsOutliveRows(t *testing.T, f *Fixture) {
 	rows := func(table string) int {
-		return Must(sqldb.ReadAll(t.Context(), f.DB, "countsForItself", sqldb.OneColumn[int], `SELECT count(*) FROM `+table, nil))(t)[0]
+		return Must(sqldb.ReadAll(t.Context(), f.DB, "countsOutliveRows", sqldb.OneColumn[int], `SELECT count(*) FROM `+table, nil))(t)[0]
 	}
 	begin := f.Now.Truncate(time.Hour)
 	traffic(t, f, 6)
@@ -358,7 +358,7 @@ func countsForItself(t *testing.T, f *Fixture) {
 	OK(t, f.ConfirmRefund(t.Context(), store.AttemptID{ID: alone.Send.ID, Attempt: 1}))
 	f.Pass(2 * time.Hour)
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
-	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}
+	q := store.StatsQuery{From: begin, To: end, IntervalLength: time.Hour}
 	want := Must(f.Stats(t.Context(), q))(t)
 	n := Must(f.CountHours(t.Context(), store.MaxCodeLife, f.Now.Sub(begin)+time.Hour, 1000))(t)
 	Equal(t, "hours counted while their codes live", n, 0)
@@ -382,14 +382,14 @@ func countsForItself(t *testing.T, f *Fixture) {
 	}
 	Must(f.CountHours(t.Context(), 10*time.Minute, f.Now.Sub(begin)+time.Hour, 1000))(t) // SQLite counts the erased send's hour again
 	codes := Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t)
-	OK(t, f.Write(t.Context(), "countsForItself", func(q sqldb.Tx) error {
+	OK(t, f.Write(t.Context(), "countsOutliveRows", func(q sqldb.Tx) error {
 		return q.ExecAll(sqldb.Args{"begin": begin}, `DELETE FROM sends WHERE logged_at >= @begin`)
 	}))
 	Equal(t, "codes by country once the rows are gone", Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
 	Equal(t, "once the rows are gone", Must(f.Stats(t.Context(), q))(t), want)
 	Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)
 	for _, table := range sqldb.AllHourTableNames {
-		old := Must(sqldb.ReadAll(t.Context(), f.DB, "countsForItself", sqldb.OneColumn[int],
+		old := Must(sqldb.ReadAll(t.Context(), f.DB, "countsOutliveRows", sqldb.OneColumn[int],
 			`SELECT count(*) FROM `+table+` WHERE hour < @end`,
 			sqldb.Args{"end": end.Add(-2 * time.Hour)}))(t)
 		Equal(t, table+": rows that are too old", old[0], 0)

@@ -210,9 +210,9 @@ func refusedAs(n int, words string) store.Outcome {
 
 var acceptedByMX = store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"}
 
-// refuse sends a mail to each of n persons on both replicas at once. The numbers of the persons
-// begin at first. The server refuses each mail with words.
-func (f *Fixture) refuse(t *testing.T, first, n int, words string, changes ...func(*store.Intent)) {
+// rejectMails sends a mail to each of n persons on both replicas at once. The numbers of the
+// persons begin at first. The server refuses each mail with words.
+func (f *Fixture) rejectMails(t *testing.T, first, n int, words string, changes ...func(*store.Intent)) {
 	t.Helper()
 	begun := f.admitAll(t, n, func(i int) store.Intent {
 		in := f.person(first + i)
@@ -367,24 +367,24 @@ func burstIsNotBelieved(t *testing.T, f *Fixture) {
 	const words = "550 5.1.1 unknown"
 	stranger := func(in *store.Intent) { in.Verification.Class = store.StrangerClass }
 	f.suppress(t, 101, 24*time.Hour)
-	f.refuse(t, 1000, 1, words)
+	f.rejectMails(t, 1000, 1, words)
 	f.Pass(store.BurstWindow)
 	f.approve(t, f.Ended(t, f.person(3), acceptedByMX).Verification.ID)
-	f.refuse(t, 1, 5, words)
-	f.refuse(t, 1001, 1, "550 5.1.1 no such user")
-	f.refuse(t, 2000, 6, words, stranger)
+	f.rejectMails(t, 1, 5, words)
+	f.rejectMails(t, 1001, 1, "550 5.1.1 no such user")
+	f.rejectMails(t, 2000, 6, words, stranger)
 	f.settle(t)
 	Equal(t, "in force: by hand, before, other words, five", f.inForce(t), 8)
 	Equal(t, "told: strangers alone", len(Must(f.LiftedBursts(t.Context()))(t)), 0)
-	f.refuse(t, 6, 45, words)
+	f.rejectMails(t, 6, 45, words)
 	Equal(t, "in force: by hand, before, other words", f.inForce(t), 3)
 	Equal(t, "told", Must(f.LiftedBursts(t.Context()))(t), []store.Burst{{Server: "mx", Words: words, Recipients: 56}})
-	f.Pass(store.BurstTold)
+	f.Pass(store.BurstReportedFor)
 	f.settle(t)
 	Equal(t, "in force, later", f.inForce(t), 3)
 	Equal(t, "told, later", len(Must(f.LiftedBursts(t.Context()))(t)), 0)
 	of := f.person(7).Send.Recipient
 	Equal(t, "why", f.suppressions(t, store.SuppressionFilter{Recipient: &of})[0].LiftedWhy, store.LiftedBurst)
-	f.refuse(t, 7, 1, words)
+	f.rejectMails(t, 7, 1, words)
 	Equal(t, "in force: one of them again", f.inForce(t), 4)
 }

@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// watching judges by few sends, to keep these tests short.
-var watching = store.PrefixWatch{MinSends: 10, MinApprovedPercent: 10, TTL: 10 * time.Minute}
+// prefixWatch judges by few sends, to keep these tests short.
+var prefixWatch = store.PrefixWatch{MinSends: 10, MinApprovedPercent: 10, TTL: 10 * time.Minute}
 
 // text makes an intent a text message to a number with this prefix.
 func text(prefix, country string) func(*store.Intent) {
@@ -46,7 +46,7 @@ func (f *Fixture) pausesOne(t *testing.T, prefix string) store.PrefixPause {
 	t.Helper()
 	f.sendTexts(t, 10, 0, text(prefix, "DE"))
 	f.Pass(10 * time.Minute)
-	return f.onePause(t, watching)
+	return f.onePause(t, prefixWatch)
 }
 
 func (f *Fixture) onePause(t *testing.T, w store.PrefixWatch) store.PrefixPause {
@@ -86,7 +86,7 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp("gym")) // another app, which has no usual percentage
 	f.sendTexts(t, 30, 0)                                     // mails
 	f.Pass(10*time.Minute - time.Microsecond)
-	Equal(t, "while they may come back", f.pausePrefixes(t, watching), nil)
+	Equal(t, "while they may come back", f.pausePrefixes(t, prefixWatch), nil)
 	f.Pass(time.Microsecond)
 	a := store.PrefixPause{
 		App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour), Sends: 11, Approved: 1,
@@ -95,8 +95,8 @@ func watchPauses(t *testing.T, f *Fixture) {
 	b, c := a, a
 	b.App, b.Prefix, b.Sends, b.Approved, b.UsualPercent = "gym", "+49151", 10, 0, store.UnknownUsualPercent
 	c.Prefix, c.Sends, c.Approved = "+49151", 10, 0
-	Equal(t, "paused", f.pausePrefixes(t, watching), []store.PrefixPause{a, b, c})
-	Equal(t, "again", f.pausePrefixes(t, watching), nil)
+	Equal(t, "paused", f.pausePrefixes(t, prefixWatch), []store.PrefixPause{a, b, c})
+	Equal(t, "again", f.pausePrefixes(t, prefixWatch), nil)
 
 	got := f.prefixPaused(t, "shop", "+49151", true)
 	c.ID = got.ID
@@ -128,13 +128,13 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	}
 	f.sendTexts(t, 20, 1, text("+49151", "DE"), byBrowser)
 	f.Pass(10 * time.Minute)
-	started := f.onePause(t, watching)
+	started := f.onePause(t, prefixWatch)
 	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.UsualPercent}, []any{store.StrangerClass, 20, 1, 90})
 	paused(store.StrangerClass)
 
 	f.sendTexts(t, 1, 0, text("+49151", "DE")) // the tenth message of a secret key
 	f.Pass(10 * time.Minute)
-	started = f.onePause(t, watching)
+	started = f.onePause(t, prefixWatch)
 	Equal(t, "paused", []any{started.Class, started.Sends, started.UsualPercent}, []any{store.SecretKeyClass, 10, 60})
 	paused(store.StrangerClass, store.SecretKeyClass)
 	f.Pass(time.Hour)
@@ -142,7 +142,7 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 0, text("+49151", "DE"), byBrowser)
 	f.Pass(10 * time.Minute)
 	lasts := map[store.Class]time.Duration{}
-	for _, p := range f.pausePrefixes(t, watching) {
+	for _, p := range f.pausePrefixes(t, prefixWatch) {
 		lasts[p.Class] = p.Until.Sub(p.Since)
 	}
 	Equal(t, "last", lasts, map[store.Class]time.Duration{store.KnownBrowser: time.Hour, store.StrangerClass: 2 * time.Hour})
@@ -161,7 +161,7 @@ func watchNamesApps(t *testing.T, f *Fixture) {
 		f.sendTexts(t, 10, 0, text("+49151", "DE"), inApp(app))
 	}
 	f.Pass(10 * time.Minute)
-	own, others := watching, watching
+	own, others := prefixWatch, prefixWatch
 	own.Apps, own.Only, own.MinSends = []string{"gym", "spa"}, true, 11
 	others.Apps = []string{"gym", "bank"}
 	Equal(t, "by its own number of messages", f.pausePrefixes(t, own), nil)
@@ -191,7 +191,7 @@ func watchCounts(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 0, text("+49160", "XX"))
 	f.sendTexts(t, 10, 0, text("+86138", "XX"))
 	f.Pass(30 * time.Minute)
-	w := watching
+	w := prefixWatch
 	w.Exempt = []string{"+86", "+49160", "+491511"}
 	short := w
 	short.TTL = 30*time.Minute + time.Microsecond
@@ -208,7 +208,7 @@ func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	f.Pass(2 * time.Hour)
 	f.sendTexts(t, 30, 0, text("+49151", "DE"), withCode("sealed"))
 	f.Pass(10 * time.Minute)
-	Equal(t, "started", f.pausePrefixes(t, watching), nil)
+	Equal(t, "started", f.pausePrefixes(t, prefixWatch), nil)
 	p := f.pausesOne(t, "+49151")
 	Equal(t, "sends, usual", []int{p.Sends, p.UsualPercent}, []int{10, 60})
 }
@@ -227,20 +227,20 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE")) // usual: 0 % in the country, 10 % in all countries
 	}
 	f.Pass(10 * time.Minute)
-	started := f.onePause(t, watching)
+	started := f.onePause(t, prefixWatch)
 	Equal(t, "paused", []any{started.App, started.Prefix, started.UsualPercent}, []any{"shop", "+86138", 20})
 	f.sendTexts(t, 60, 60, text("+33601", "FR")) // too late to count in the usual percentage
-	Equal(t, "started", f.pausePrefixes(t, watching), nil)
+	Equal(t, "started", f.pausePrefixes(t, prefixWatch), nil)
 	f.Pass(3 * time.Hour)
 	for n := range 5 {
 		f.sendTexts(t, 10, 0, text(fmt.Sprint("+4916", n), "DE"))
 	}
 	f.Pass(10 * time.Minute)
-	Equal(t, "a country attacked at once", len(f.pausePrefixes(t, watching)), 5)
+	Equal(t, "a country attacked at once", len(f.pausePrefixes(t, prefixWatch)), 5)
 	f.Pass(8 * 24 * time.Hour)
 	f.sendTexts(t, 10, 0, text("+86137", "CN"), inApp("notices"))
 	f.Pass(10 * time.Minute)
-	Equal(t, "usual, after a week", f.onePause(t, watching).UsualPercent, store.UnknownUsualPercent)
+	Equal(t, "usual, after a week", f.onePause(t, prefixWatch).UsualPercent, store.UnknownUsualPercent)
 }
 
 // watchGrowsStricter checks that each further pause of a prefix lasts twice as long, up to a day,
@@ -255,7 +255,7 @@ func watchGrowsStricter(t *testing.T, f *Fixture) {
 		lasts(hours * time.Hour)
 		f.sendTexts(t, 20, 0, text("+49151", "DE")) // during the pause
 		f.Pass(hours*time.Hour + time.Microsecond)
-		Equal(t, "of what was sent before its end", f.pausePrefixes(t, watching), nil)
+		Equal(t, "of what was sent before its end", f.pausePrefixes(t, prefixWatch), nil)
 	}
 	f.Pass(8 * 24 * time.Hour)
 	lasts(time.Hour)
@@ -287,11 +287,11 @@ func watchLifted(t *testing.T, f *Fixture) {
 	for _, n := range []int{9, 1} {
 		f.sendTexts(t, n, 0, text("+49151", "DE"))
 		f.Pass(10 * time.Minute)
-		Equal(t, "started", f.pausePrefixes(t, watching), nil)
+		Equal(t, "started", f.pausePrefixes(t, prefixWatch), nil)
 	}
 	f.sendTexts(t, 9, 0, text("+49151", "DE"))
 	f.Pass(10 * time.Minute)
-	again := f.onePause(t, watching)
+	again := f.onePause(t, prefixWatch)
 	Equal(t, "sends, and not twice as long", []any{again.Sends, again.Until.Sub(again.Since)}, []any{10, time.Hour})
 }
 
@@ -303,7 +303,7 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	f.Pass(10 * time.Minute)
 	var n atomic.Int32
 	f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
-		started, err := db.PausePrefixes(t.Context(), watching)
+		started, err := db.PausePrefixes(t.Context(), prefixWatch)
 		n.Add(int32(len(started)))
 		return true, err
 	})

@@ -57,9 +57,9 @@ func PackFile(t *testing.T, path, packed string) {
 // FillFrozen writes rows into every table of the first schema but write_probe, through two fixtures
 // of one database.
 func FillFrozen(t *testing.T, early, late *Fixture) {
-	told := Sent
-	told.Provider, told.ProviderCode, told.Event = "mx.example", "250 2.0.0", early.Telling("send.sent")
-	sent := early.Ended(t, early.Intent(1), told)
+	sentOutcome := Sent
+	sentOutcome.Provider, sentOutcome.ProviderCode, sentOutcome.Event = "mx.example", "250 2.0.0", early.NewEvent("send.sent")
+	sent := early.Ended(t, early.Intent(1), sentOutcome)
 	early.approve(t, sent.Verification.ID)
 	early.Ended(t, early.Intent(2), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
 	early.sendTexts(t, 1, 0, text("+49151", "DE"))
@@ -81,7 +81,7 @@ func FillFrozen(t *testing.T, early, late *Fixture) {
 	in := late.Intent(6, withCode("a caller's code"))
 	late.claim(t, claim(1, in), store.IdempotencyClaimGranted)
 	late.Admit(t, in)
-	late.keep(t, late.limiterEvent("net", "a", time.Hour))
+	late.saveLimiterEvents(t, late.limiterEvent("net", "a", time.Hour))
 	OK(t, Err(late.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 10)))
 }
 
@@ -109,7 +109,7 @@ func ReadFrozen(t *testing.T, f *Fixture) {
 	_, paused := must2(f.PrefixPaused(t.Context(), "shop", "+49151", store.SecretKeyClass))(t)
 	Equal(t, "paused", paused, true)
 	Equal(t, "event", len(f.events(t, store.AppEventFilter{App: "shop"})), 1)
-	stats := Must(f.Stats(t.Context(), store.StatsQuery{From: FrozenAt.Add(-time.Hour), To: FrozenLater, Each: time.Hour}))(t)
+	stats := Must(f.Stats(t.Context(), store.StatsQuery{From: FrozenAt.Add(-time.Hour), To: FrozenLater, IntervalLength: time.Hour}))(t)
 	Equal(t, "approved", stats.Approved, 1)
 	again := claim(1, f.Intent(6))
 	Equal(t, "repeated request", f.claim(t, again, store.IdempotencyClaimDone).Send.Status, store.Sending)

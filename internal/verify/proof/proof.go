@@ -86,23 +86,23 @@ func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 }
 
 // Sign makes a proof that is valid from now for Life. It fails if the ring has no key.
-func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
+func (s *Signer) Sign(claims Claims, now time.Time) (string, error) {
 	id := s.ring.CurrentID()
 	key, err := s.key(id)
 	if err != nil {
 		return "", err
 	}
 	digest := ""
-	if f.Details != "" {
-		digest = fmt.Sprintf("%x", sha256.Sum256([]byte(f.Details)))
+	if claims.Details != "" {
+		digest = fmt.Sprintf("%x", sha256.Sum256([]byte(claims.Details)))
 	}
 	payload, err := json.Marshal(jwtClaims{
 		Claims: jwt.Claims{
-			Issuer: issuerClaim, Subject: f.RecipientHash, ID: f.ID,
+			Issuer: issuerClaim, Subject: claims.RecipientHash, ID: claims.ID,
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Life)),
 		},
-		Audience: []string{f.App}, Channel: f.Channel, Purpose: f.Purpose, Test: f.Test,
-		Details: f.Details, Digest: digest,
+		Audience: []string{claims.App}, Channel: claims.Channel, Purpose: claims.Purpose, Test: claims.Test,
+		Details: claims.Details, Digest: digest,
 	})
 	if err != nil {
 		return "", err
@@ -133,7 +133,7 @@ var errInvalid = errors.New("proof: this is not a proof of this service")
 
 // VerifySignature returns the claims of a proof and when it expires, which the caller must compare.
 // It fails if the token is not a proof of this service.
-func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
+func (s *Signer) VerifySignature(token string) (claims Claims, expires time.Time, err error) {
 	// go-jose ignores line ends and the last bits of a part. Without this check, one proof would
 	// have many valid texts.
 	for part := range strings.SplitSeq(token, ".") {

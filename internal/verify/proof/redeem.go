@@ -127,11 +127,11 @@ func (redeemer *Redeemer) openToken(app string, r RedeemRequest) (id string, exp
 	case r.Reference != "":
 		return redeemer.openReference(app, r)
 	}
-	f, expires, err := redeemer.Proofs.VerifySignature(r.Proof)
-	if err != nil || f.App != app {
+	claims, expires, err := redeemer.Proofs.VerifySignature(r.Proof)
+	if err != nil || claims.App != app {
 		return "", time.Time{}, invalidProofError(r)
 	}
-	return f.ID, expires, nil
+	return claims.ID, expires, nil
 }
 
 func (r RedeemRequest) fieldName() string {

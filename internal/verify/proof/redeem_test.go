@@ -111,7 +111,7 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := proof.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: "a key"}
 		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", ask)))
-		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase")))
 		if got, err := r.Redeem(r.Context(), "shop", ask); err != proof.ErrErased || got.To != "" {
 			r.Errorf("%+v, %v", got, err)
 		}
@@ -122,9 +122,9 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 func TestRedeemWithoutTheDatabase(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := proof.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: "a key"}
-		r.Rig.CutStore()
+		r.Rig.LoseStore()
 		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", ask)), fault.Unavailable)
-		r.Rig.MendStore()
+		r.Rig.EndStoreFaults()
 		if got, err := r.Redeem(r.Context(), "shop", ask); err != nil || got.To != vtest.Ana {
 			r.Errorf("back: %+v, %v", got, err)
 		}

@@ -58,9 +58,9 @@ func (t Target) auditEntryWithTarget(act store.AuditEntry) store.AuditEntry {
 	return act
 }
 
-func (ad *Administration) affectedApps(p Target) []string {
-	if p.App != "" {
-		return []string{p.App}
+func (ad *Administration) affectedApps(target Target) []string {
+	if target.App != "" {
+		return []string{target.App}
 	}
 	return slices.Collect(maps.Keys(ad.Policy.Get().Apps))
 }
@@ -79,36 +79,36 @@ func (ad *Administration) affectedApps(p Target) []string {
 // again. If the limiter doesn't answer, only the database is reset, and the limiter still refuses
 // sends. The caller should then repeat the reset. Errors: *fault.InvalidError if the purpose is not
 // configured; fault.Unavailable if the database or the limiter doesn't answer.
-func (ad *Administration) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
+func (ad *Administration) ResetQuota(ctx context.Context, target Target, act store.AuditEntry) error {
 	set := ad.Policy.Get()
-	purpose, err := verification.FindPurpose(set, p.Purpose)
+	purpose, err := verification.FindPurpose(set, target.Purpose)
 	if err != nil {
 		return err
 	}
 	var logged []store.SendBucket
 	var limited []string
-	for _, app := range ad.affectedApps(p) {
+	for _, app := range ad.affectedApps(target) {
 		logged = append(logged, store.SendBucket{
-			App: app, Channel: p.Channel, Recipient: p.Recipient,
+			App: app, Channel: target.Channel, Recipient: target.Recipient,
 			Purposes: purpose.PolicyPurposes,
 		})
-		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient))
+		limited = append(limited, buckets.Failures(app, target.Channel, target.Recipient))
 		for _, class := range store.Classes {
-			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
+			limited = append(limited, buckets.Backoff(app, target.Channel, target.Recipient, class))
 		}
 		for _, name := range set.CurrentAndFormerBucketNames(purpose.Name) {
-			limited = append(limited, buckets.Recipient(app, p.Channel, name, p.Recipient))
+			limited = append(limited, buckets.Recipient(app, target.Channel, name, target.Recipient))
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	act = p.auditEntryWithTarget(act)
+	act = target.auditEntryWithTarget(act)
 	act.Outcome = store.AuditBegun
 	if err := ad.Store.ResetCounters(ctx, logged, act); err != nil {
 		return err
 	}
-	for _, app := range ad.affectedApps(p) {
-		ad.Codes.DropCachedLockouts(app, p.Channel, p.Recipient)
+	for _, app := range ad.affectedApps(target) {
+		ad.Codes.DropCachedLockouts(app, target.Channel, target.Recipient)
 	}
 	if err := ad.Limiter.Reset(ctx, limited...); err != nil {
 		ad.recordEnd(ctx, act, store.AuditFailed, "limiter")
@@ -136,11 +136,11 @@ func (ad *Administration) recordEnd(ctx context.Context, act store.AuditEntry, o
 // EraseRecipient removes the recipient's address from the database, for all apps and purposes. The
 // sends still count, under the keyed hash, until the longest window has passed. Error:
 // fault.Unavailable.
-func (ad *Administration) EraseRecipient(ctx context.Context, p Target, act store.AuditEntry) error {
+func (ad *Administration) EraseRecipient(ctx context.Context, target Target, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EraseTimeout)
 	defer cancel()
-	p.App, p.Purpose = "", ""
-	return ad.Store.Erase(ctx, p.Recipient, ad.Policy.Get().ErasedHashRetention(), p.auditEntryWithTarget(act))
+	target.App, target.Purpose = "", ""
+	return ad.Store.Erase(ctx, target.Recipient, ad.Policy.Get().ErasedHashRetention(), target.auditEntryWithTarget(act))
 }
 
 // EraseTimeout is longer than store.CallTimeout, because a recipient may have many rows.

@@ -23,15 +23,15 @@ func TestResetClearsBothGates(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana)
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 		v := r.SendTo(vtest.Ana).View
 		vtest.Equal(r, "after the reset: ID", v.ID, first.View.ID)
 		vtest.Equal(r, "after the reset: Number", v.Send.Number, 2)
 		r.RefuseTo(vtest.Ana) // after the reset, sends count again
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.WantQuota("after a flush the database knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		r.EmptyLimiter()
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
+		r.ReplaceLimiter()
 		r.SendTo(vtest.Ana) // only the database counts this send
 		r.WantActions("quota.reset begun; quota.reset done; quota.reset begun; quota.reset done")
 	})
@@ -50,14 +50,14 @@ func TestResetClearsTheLockouts(t *testing.T) {
 		_, compared, _ := r.Try(vtest.BackEnd, ids[4], r.Code(4))
 		r.Want("compared", compared, false)
 		r.WantLockedOut(vtest.AskFor(vtest.Ana))
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 		r.MailServer.Answer(vtest.NoMailbox)
 		r.SendTo(vtest.Ana) // at once, even in a process that remembered the lockout
 		r.Want("refused by", r.RefuseTo(vtest.Ana).Quota.Violated(), "[failures]")
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 		r.Want("tries left of a pending code", r.Check(ids[4], r.WrongCode(r.Code(4))).AttemptsRemaining, 4)
 		r.SendTo(vtest.Ana)
-		r.EmptyLimiter() // the database's failures are reset, too
+		r.ReplaceLimiter() // the database's failures are reset, too
 		r.SendTo(vtest.Ana)
 	})
 }
@@ -68,20 +68,20 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.LoseLimiter()
-		r.WantError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
+		r.WantError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.Limiter.Intercept(nil)
 		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.RefuseTo(vtest.Ana) // the limiter counts what the database has reset
 		r.LoseLimiter()
 		r.QuotaOf("")
 		r.Limiter.Intercept(nil) // the outage lasts, and the limiter is called
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.SendTo(vtest.Ana)
 		r.WantActions("quota.reset begun; quota.reset failed limiter; quota.reset begun; quota.reset done")
 		r.FailStore(sqlitetest.Down, "ResetCounters")
-		r.WantError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
-		r.MendStore()
+		r.WantError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
+		r.EndStoreFaults()
 		r.RefuseTo(vtest.Ana) // without a record, nothing was done
 	})
 }
@@ -93,7 +93,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.RefuseTo(vtest.Ana)
 		other := r.Replica(r.MailServer)
 		r.AskAt(other, vtest.AskFor(vtest.Ana), false)
-		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase")))
 		r.Sleep(time.Minute)
 		other.Refusals.Flush(r.Context())
 		r.WantMails(1)
@@ -108,7 +108,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		}
 		r.Want("rows, with the refusals that waited to be written, here and at another replica", len(r.Rows()), 3)
 		r.SendTo(vtest.Ana)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.WantQuota("as the database teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
 		r.WantError(r.SendError(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
 		r.WantActions("recipient.erase done")
@@ -118,8 +118,8 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 func TestErasedAreForgotten(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = time.Hour, time.Hour }, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
-		hash := r.Person().Recipient
-		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		hash := r.AnaTarget().Recipient
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase")))
 		r.Sleep(30 * 24 * time.Hour)
 		r.Want("while a bound needs the hash", r.Verification(a.View.ID).Recipient, hash)
 		r.Sleep(2*24*time.Hour + 2*time.Hour)
@@ -176,9 +176,9 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 			r.Want(what+": error", err, wantError)
 		}
 		reveal("without a record", "", "unavailable: down for a test")
-		r.MendStore()
+		r.EndStoreFaults()
 		reveal("with one", vtest.Ana, "<nil>")
-		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase")))
 		reveal("erased", "", "id: not_kept")
 		r.WantActions("reveal done; recipient.erase done; reveal done; reveal failed unreadable")
 	})
@@ -192,9 +192,9 @@ func TestExportIsRecordedFirst(t *testing.T) {
 		for _, method := range []string{"AddAuditEntry", "ExportPerson"} {
 			var out strings.Builder
 			r.FailStore(sqlitetest.Down, method)
-			r.WantError(r.Svc.Administration.ExportRecipient(r.Context(), r.Person(), vtest.AuditEntry("person.export"), &out), fault.Unavailable)
+			r.WantError(r.Svc.Administration.ExportRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("person.export"), &out), fault.Unavailable)
 			r.Want("written without "+method, out.String(), "")
-			r.MendStore()
+			r.EndStoreFaults()
 		}
 		r.WantActions("person.export begun; person.export failed rows=0")
 	})

@@ -19,14 +19,14 @@ const exportPageRows = 500 // rows of an export in memory at once
 // how long they are kept, and why columns are left out. An audit entry is added before a row is
 // read, and another after the export. If ExportRecipient fails, w may contain a part of the export.
 // Errors: those of w; fault.Unavailable.
-func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act store.AuditEntry, w io.Writer) error {
-	p.App, p.Purpose = "", ""
-	act = p.auditEntryWithTarget(act)
+func (ad *Administration) ExportRecipient(ctx context.Context, target Target, act store.AuditEntry, w io.Writer) error {
+	target.App, target.Purpose = "", ""
+	act = target.auditEntryWithTarget(act)
 	act.Outcome = store.AuditBegun
 	if err := ad.Store.AddAuditEntry(ctx, act); err != nil {
 		return err
 	}
-	n, err := ad.writeExport(ctx, p, w)
+	n, err := ad.writeExport(ctx, target, w)
 	outcome := store.AuditDone
 	if err != nil {
 		outcome = store.AuditFailed
@@ -36,15 +36,15 @@ func (ad *Administration) ExportRecipient(ctx context.Context, p Target, act sto
 }
 
 // writeExport returns the number of rows that it wrote.
-func (ad *Administration) writeExport(ctx context.Context, p Target, w io.Writer) (n int, err error) {
+func (ad *Administration) writeExport(ctx context.Context, target Target, w io.Writer) (n int, err error) {
 	out, table := &bytes.Buffer{}, ""
 	head := func(name string, value any) {
 		text, _ := json.Marshal(value) // texts always encode
 		fmt.Fprintf(out, "%q: %s", name, text)
 	}
 	out.WriteString("{\n")
-	head("recipient", map[string]string{"channel": string(p.Channel), "to": p.To, "made_at": ad.Now().UTC().Format(time.RFC3339)})
-	err = ad.Store.ExportPerson(ctx, p.Recipient, exportPageRows, func(t store.ExportedTable, rows []store.ExportedRow) error {
+	head("recipient", map[string]string{"channel": string(target.Channel), "to": target.To, "made_at": ad.Now().UTC().Format(time.RFC3339)})
+	err = ad.Store.ExportPerson(ctx, target.Recipient, exportPageRows, func(t store.ExportedTable, rows []store.ExportedRow) error {
 		if t.Name != table {
 			if table != "" {
 				out.WriteString("\n]}")

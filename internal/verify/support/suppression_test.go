@@ -28,7 +28,7 @@ func TestSuppressed(t *testing.T) {
 		r.MailServer.Answer(vtest.NoMailbox)
 		first := r.SendTo(vtest.Ana)
 		since := time.Now()
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.SendFails(strings.ToUpper(vtest.Ana), "suppressed")
 		s := r.Suppressions()[0]
 		vtest.Equal(r, "the suppression: Cause", s.Cause, "hard_bounce")
@@ -38,7 +38,7 @@ func TestSuppressed(t *testing.T) {
 		vtest.Equal(r, "the suppression: Send", s.Send.String(), first.View.Send.ID)
 		r.LoseLimiter()
 		r.WantStatus(r.SendTo(vtest.Ana), "failed suppressed")
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		other := r.SendTo("ana.maria+b@example.com") // perhaps the same mailbox, but not the address that bounced
 		r.SendTo(vtest.Ana, vtest.InApp("desk"))
 		r.WantMails(3)

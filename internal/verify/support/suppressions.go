@@ -30,8 +30,8 @@ const (
 )
 
 // Suppress records the action, too. Errors: *fault.InvalidError, fault.Unavailable.
-func (ad *Administration) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
-	to, err := ad.parseSuppressible(b.Channel, b.To, b.App, b.Reason)
+func (ad *Administration) Suppress(ctx context.Context, r SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
+	to, err := ad.parseSuppressible(r.Channel, r.To, r.App, r.Reason)
 	if err != nil {
 		return store.Suppression{}, err
 	}
@@ -40,10 +40,10 @@ func (ad *Administration) Suppress(ctx context.Context, b SuppressRequest, act s
 		return store.Suppression{}, err
 	}
 	row, _, err := ad.Store.Suppress(ctx, store.Suppression{
-		ID: id, App: b.App, Channel: to.Channel(), Address: ad.Vault.SuppressionHash(to), Recipient: ad.Vault.CountedHash(to),
+		ID: id, App: r.App, Channel: to.Channel(), Address: ad.Vault.SuppressionHash(to), Recipient: ad.Vault.CountedHash(to),
 		To:    to.Masked(),
-		Cause: store.CauseManual, Detail: b.Reason, By: act.Who,
-	}, cmp.Or(b.For, ad.Policy.Get().SuppressFor, DefaultSuppressionPeriod), ad.auditEntryFor(act, to, b.App, b.Reason))
+		Cause: store.CauseManual, Detail: r.Reason, By: act.Who,
+	}, cmp.Or(r.For, ad.Policy.Get().SuppressFor, DefaultSuppressionPeriod), ad.auditEntryFor(act, to, r.App, r.Reason))
 	return row, err
 }
 

@@ -75,7 +75,7 @@ func (ad *Administration) SendTestMessage(ctx context.Context, app, typed, local
 		return testmessage.Result{}, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	result, err := ad.TestMessages.Send(ctx, testmessage.Request{App: app, Its: set.Apps[app], To: to, Locale: locale})
+	result, err := ad.TestMessages.Send(ctx, testmessage.Request{App: app, AppSettings: set.Apps[app], To: to, Locale: locale})
 	if err != nil || !result.Accepted {
 		ad.recordEnd(ctx, act, store.AuditFailed, "error")
 	} else {

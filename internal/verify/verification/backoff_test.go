@@ -47,16 +47,16 @@ func failMany(r *vtest.Rig, n int, ask verification.Request, answer func(context
 	}
 }
 
-// quiet bounds failures, and makes jobs run only once a minute.
-var quiet = vtest.MinuteTick(vtest.BoundFailures)
+// withBoundedFailures bounds failures, and makes jobs run only once a minute.
+var withBoundedFailures = vtest.MinuteTick(vtest.BoundFailures)
 
 // In both gates, strangers may use only half of the rule on failures. The other half is for secret
 // keys and known browsers.
 func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 	vtest.EachInBubble(t, map[string]func(*vtest.Rig){
 		"both gates": func(*vtest.Rig) {}, "the database alone": (*vtest.Rig).LoseLimiter,
-		"flushed": func(r *vtest.Rig) { r.EmptyLimiter() },
-	}, quiet, func(r *vtest.Rig, before func(*vtest.Rig)) {
+		"flushed": func(r *vtest.Rig) { r.ReplaceLimiter() },
+	}, withBoundedFailures, func(r *vtest.Rig, before func(*vtest.Rig)) {
 		by := callers(r)
 		failMany(r, vtest.MaxFailures/2, by[store.StrangerClass], vtest.NoMailbox)
 		before(r)
@@ -74,7 +74,7 @@ func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 func TestBackoffIsOfOneClass(t *testing.T) {
 	for _, class := range store.Classes {
 		for name, away := range map[string]bool{"limiter": false, "limiter away": true} {
-			vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+			vtest.InBubbleWith(t, withBoundedFailures, func(r *vtest.Rig) {
 				by := callers(r)
 				if away {
 					r.LoseLimiter()
@@ -112,7 +112,7 @@ func (s slowFailures) FailedSends(ctx context.Context, q store.FailedSendsQuery)
 // the failures are read late. Quota returns the same state. While the rule backoff admits, it is
 // not shown.
 func TestBackoffIsTold(t *testing.T) {
-	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, withBoundedFailures, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit-1, vtest.AskFor(vtest.Ana), badReputation)
 		r.WantQuota("one is left", r.QuotaOf(""), "[1000]", 0)
 		failMany(r, 1, vtest.AskFor(vtest.Ana), badReputation)
@@ -140,15 +140,15 @@ func TestBackoffIsForgotten(t *testing.T) {
 			func(r *vtest.Rig) { r.Pause(policy.Pause{Channel: recipient.SMS}) },
 		},
 		"a reset": {func(*vtest.Rig) {}, func(r *vtest.Rig) {
-			r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+			r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 		}},
-		"flushed": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.EmptyLimiter() }},
+		"flushed": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.ReplaceLimiter() }},
 	} {
 		for _, away := range []bool{false, true} {
 			if away && (name == "flushed" || name == "a reset") { // these need the limiter
 				continue
 			}
-			vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+			vtest.InBubbleWith(t, withBoundedFailures, func(r *vtest.Rig) {
 				if away {
 					r.LoseLimiter()
 				}
@@ -173,20 +173,20 @@ func TestBackoffIsForgotten(t *testing.T) {
 
 // If the failures can't be read from the database, the limiter's refusal is the answer.
 func TestBackoffWithoutTheDatabase(t *testing.T) {
-	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, withBoundedFailures, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
 		r.Sleep(time.Second)
 		r.FailStore(sqlitetest.Down, "FailedSends")
 		r.Want("refused", r.RefuseTo(vtest.Ana).Quota.Violated(), "[backoff]")
 		r.Sleep(time.Second)
 		r.Want("a look", r.QuotaOf("").Violated(), "[backoff]")
-		r.MendStore()
+		r.EndStoreFaults()
 	})
 }
 
 // Refusals that come at the same time share a read that has not begun.
 func TestBackoffSharesReads(t *testing.T) {
-	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, withBoundedFailures, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit, vtest.AskFor(vtest.Ana), badReputation)
 		r.Sleep(time.Second)
 		var reads atomic.Int32
@@ -257,7 +257,7 @@ func TestFailureScopeOfEachOutcome(t *testing.T) {
 			return vtest.AskFor(vtest.Ana)
 		}, "suppressed", 2, 0},
 		"blocked": {func(r *vtest.Rig) verification.Request {
-			next := r.Svc.Terms()
+			next := r.Svc.Policies()
 			next.Blocks.Domains = map[string]bool{"example.com": true}
 			r.Svc.Change(next)
 			return vtest.AskFor(vtest.Ana)
@@ -293,13 +293,13 @@ func TestFailureScopeOfEachOutcome(t *testing.T) {
 			r.Want(name+": in the database", len(h.Rejections), count(policy.FailuresScope, buckets.Failures("shop", v.Channel, v.Recipient)))
 		})
 	}
-	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // sends that the caller ended
+	vtest.InBubbleWith(t, withBoundedFailures, func(r *vtest.Rig) { // sends that the caller ended
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
 		a := r.SendTo(vtest.Ana)
 		r.Cancel(a.View.ID)
 		r.Sleep(2 * time.Minute)
 		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
-			policy.BackoffScope: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass),
+			policy.BackoffScope: buckets.Backoff("shop", "email", r.AnaTarget().Recipient, store.SecretKeyClass),
 		}})
 		r.NoError(err)
 		vtest.Equal(r, "ended: Status", r.Status(a), "failed ended")
@@ -312,7 +312,7 @@ func TestFailureScopeOfEachOutcome(t *testing.T) {
 // After the hour, the next try of each person is admitted. The loop waits at most an hour, and does
 // not wait once a message to its recipient was sent.
 func TestAnHourOfBadReputation(t *testing.T) {
-	vtest.InForms(t, quiet, func(r *vtest.Rig) {
+	vtest.InForms(t, withBoundedFailures, func(r *vtest.Rig) {
 		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }
 		people := make([]verification.Request, 10)
 		for n := range people {

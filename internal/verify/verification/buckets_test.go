@@ -183,7 +183,7 @@ func TestBreaker(t *testing.T) {
 // recipient, and what no longer counts.
 func TestReplicasShareWhatTheRowsDoNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
-		quiet(s)
+		withBoundedFailures(s)
 		s.Tick, s.Form = 0, vtest.WithoutRedis
 	}, func(r *vtest.Rig) {
 		other, stop := r.StartReplica(r.MailServer)

@@ -90,7 +90,7 @@ func TestCallersCodesThatAreRefused(t *testing.T) {
 // If a process is killed after the 202, another process sends the same code.
 func TestACallersCodeOutlivesItsProcess(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
-		_, _, release := r.Orphan(nil, withCode("739154", 0))
+		_, _, release := r.SendByDeadProcess(nil, withCode("739154", 0))
 		r.Start()
 		r.Sleep(10 * time.Second)
 		r.Want("code", r.LastCode(), "739154")

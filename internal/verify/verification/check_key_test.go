@@ -30,7 +30,7 @@ func checkWith(r *vtest.Rig, c verification.Caller, key, id, typed string) (veri
 func TestCheckRepeatsAnApproval(t *testing.T) {
 	for name, by := range map[string]verification.Caller{"secret key": vtest.BackEnd, "browser": vtest.Browser} {
 		t.Run(name, func(t *testing.T) {
-			vtest.InBubbleWith(t, vtest.TellAll, func(r *vtest.Rig) {
+			vtest.InBubbleWith(t, vtest.SubscribeAll, func(r *vtest.Rig) {
 				r.Svc.ProofSigner = proof.New(r.Settings.Vault.Ring)
 				a := r.Send(vtest.AskFor(vtest.Ana, vtest.By(by)))
 				id, right := a.View.ID, r.Code(0)
@@ -100,7 +100,7 @@ func TestCheckBoundsGuessesWithAKey(t *testing.T) {
 }
 
 func TestCheckAtOnceWithOneKey(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.TellAll, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.SubscribeAll, func(r *vtest.Rig) {
 		r.Svc.ProofSigner = proof.New(r.Settings.Vault.Ring)
 		id := r.SendTo(vtest.Ana).View.ID
 		var proofs [2]string
@@ -139,7 +139,7 @@ func TestCheckByRecipientRepeatsAnApproval(t *testing.T) {
 		check(ask, true)
 		r.Want("tries of the newer one", r.Get(newer.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		check(anaByName, false)
-		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase")))
 		r.WantError(vtest.Err(r.Svc.CheckByRecipient(r.Context(), ask, r.Code(0))), fault.NotFound)
 		got, err := checkWith(r, vtest.BackEnd, checkKey, a.View.ID, r.Code(0))
 		r.Want("valid once erased", got.Valid || got.Proof != "", false)

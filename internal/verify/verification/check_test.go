@@ -61,7 +61,7 @@ func TestCodeDies(t *testing.T) {
 		r.Want("a moment before the end", r.Get(a.View.ID).State, "pending")
 		r.Sleep(time.Microsecond)
 		// without the old key, no code can be compared
-		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
+		r.Svc.SetVault(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
 		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), "expired false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 	})
@@ -83,7 +83,7 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
-		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
+		r.Svc.SetVault(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
 		r.WantChecked("a wrong code", r.Check(a.View.ID, r.WrongCode(code)), "pending false")
 		r.WantApproved(a.View.ID, code)
 	})
@@ -235,7 +235,7 @@ func TestACheckAsksAsOftenAsNeeded(t *testing.T) {
 				_, err = r.Svc.CheckByRecipient(r.Context(), verification.Request{Caller: c, Channel: "email", To: "bea@example.com"},
 					"000000")
 			}
-			r.MendStore()
+			r.EndStoreFaults()
 			r.Limiter.Intercept(nil)
 			vtest.Equal(r, what+": calls of the database", strings.Join(db, " "), wantDB)
 			vtest.Equal(r, what+": calls of the limiter", strings.Join(limiter, " "), wantLimiter)
@@ -278,7 +278,7 @@ func TestCancelEndsACode(t *testing.T) {
 		code := r.Code(0)
 		r.FailStore(sqlitetest.Down, "Cancel")
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
-		r.MendStore()
+		r.EndStoreFaults()
 		for range 2 { // a second call does no harm
 			v := r.Cancel(a.View.ID)
 			vtest.Equal(r, "canceled: ID", v.ID, a.View.ID)
@@ -287,7 +287,7 @@ func TestCancelEndsACode(t *testing.T) {
 		r.FailStore(sqlitetest.Down, "Cancel")
 		// Cancel writes again, because a standby may lack the first cancellation.
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
-		r.MendStore()
+		r.EndStoreFaults()
 		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Sleep(time.Minute)

@@ -14,8 +14,9 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// late is a database that delays each write of a send. A write fails if its context ends first.
-type late struct {
+// delayedDatabase is a database that delays each write of a send. A write fails if its context ends
+// first.
+type delayedDatabase struct {
 	core.Database
 	claim, begin, release time.Duration
 	uncertain             bool // a Begin that is cut off may have been committed
@@ -30,28 +31,28 @@ func await(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (l *late) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
-	if err := await(ctx, l.claim); err != nil {
+func (d *delayedDatabase) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	if err := await(ctx, d.claim); err != nil {
 		return store.IdempotencyClaimAnswer{}, err
 	}
-	return l.Database.ClaimIdempotencyKey(ctx, c)
+	return d.Database.ClaimIdempotencyKey(ctx, c)
 }
 
-func (l *late) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	if err := await(ctx, l.begin); err != nil {
-		if l.uncertain {
+func (d *delayedDatabase) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	if err := await(ctx, d.begin); err != nil {
+		if d.uncertain {
 			err = store.WrapUncertain(ctx.Err())
 		}
 		return store.BeginAnswer{}, err
 	}
-	return l.Database.Begin(ctx, in)
+	return d.Database.Begin(ctx, in)
 }
 
-func (l *late) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, send uuid.UUID, forget bool) error {
-	if err := await(ctx, l.release); err != nil {
+func (d *delayedDatabase) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, send uuid.UUID, forget bool) error {
+	if err := await(ctx, d.release); err != nil {
 		return err
 	}
-	return l.Database.ReleaseIdempotencyKey(ctx, key, send, forget)
+	return d.Database.ReleaseIdempotencyKey(ctx, key, send, forget)
 }
 
 // A send is answered before a proxy asks another replica, however long each step takes, even if the
@@ -60,40 +61,41 @@ func (l *late) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, send uui
 func TestASendHasOneDeadline(t *testing.T) {
 	const tick = time.Millisecond
 	type answered struct {
-		after    time.Duration
-		err, own error // own is the error of the same request at another replica
+		after             time.Duration
+		err, errElsewhere error // errElsewhere is the error of the same request at another replica
 	}
 	type aCase struct {
-		late
+		delayedDatabase
 		left bool // the client leaves after 3 s
 		want answered
 	}
 	vtest.EachInBubble(t, map[string]aCase{
-		"in time":      {late: late{claim: 2 * time.Second, begin: 4*time.Second - tick}, want: answered{after: 6*time.Second - tick}},
-		"a late claim": {late: late{claim: time.Minute}, want: answered{after: 5 * time.Second, err: fault.Unavailable}},
+		"in time": {delayedDatabase: delayedDatabase{claim: 2 * time.Second, begin: 4*time.Second - tick},
+			want: answered{after: 6*time.Second - tick}},
+		"a late claim": {delayedDatabase: delayedDatabase{claim: time.Minute}, want: answered{after: 5 * time.Second, err: fault.Unavailable}},
 		"too late together": {
-			late: late{claim: 2 * time.Second, begin: 4*time.Second + tick},
-			want: answered{after: 6 * time.Second, err: fault.Unavailable},
+			delayedDatabase: delayedDatabase{claim: 2 * time.Second, begin: 4*time.Second + tick},
+			want:            answered{after: 6 * time.Second, err: fault.Unavailable},
 		},
 		"a client that left": {
-			late: late{claim: 2 * time.Second, begin: 4*time.Second + tick}, left: true,
+			delayedDatabase: delayedDatabase{claim: 2 * time.Second, begin: 4*time.Second + tick}, left: true,
 			want: answered{after: 6 * time.Second, err: fault.Unavailable},
 		},
 		"may have counted": {
-			late: late{claim: 2 * time.Second, begin: time.Minute, uncertain: true},
-			want: answered{after: 6 * time.Second, err: fault.Uncertain},
+			delayedDatabase: delayedDatabase{claim: 2 * time.Second, begin: time.Minute, uncertain: true},
+			want:            answered{after: 6 * time.Second, err: fault.Uncertain},
 		},
 		"a release just in time": {
-			late: late{claim: 2 * time.Second, begin: time.Minute, release: 1500*time.Millisecond - tick},
-			want: answered{after: 7500*time.Millisecond - tick, err: fault.Unavailable},
+			delayedDatabase: delayedDatabase{claim: 2 * time.Second, begin: time.Minute, release: 1500*time.Millisecond - tick},
+			want:            answered{after: 7500*time.Millisecond - tick, err: fault.Unavailable},
 		},
 		"no release": {
-			late: late{claim: 2 * time.Second, begin: time.Minute, release: time.Minute},
-			want: answered{after: 7500 * time.Millisecond, err: fault.Unavailable, own: verification.ErrKeyInProgress},
+			delayedDatabase: delayedDatabase{claim: 2 * time.Second, begin: time.Minute, release: time.Minute},
+			want:            answered{after: 7500 * time.Millisecond, err: fault.Unavailable, errElsewhere: verification.ErrKeyInProgress},
 		},
 	}, nil, func(r *vtest.Rig, c aCase) {
 		c.Database = r.Store
-		slow := r.ReplicaOn(&c.late, r.MailServer, r.Carrier)
+		slow := r.ReplicaOn(&c.delayedDatabase, r.MailServer, r.Carrier)
 		ctx, leave := context.WithCancel(r.Context())
 		defer leave()
 		if c.left {
@@ -103,6 +105,6 @@ func TestASendHasOneDeadline(t *testing.T) {
 		_, err := slow.Send(ctx, keyed)
 		r.Want("answered after", time.Since(began), c.want.after)
 		r.WantError(err, c.want.err)
-		r.WantError(r.SendError(keyed), c.want.own)
+		r.WantError(r.SendError(keyed), c.want.errElsewhere)
 	})
 }

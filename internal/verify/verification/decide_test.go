@@ -21,10 +21,10 @@ func TestDecideFailsAtAStep(t *testing.T) {
 	const down, vague, lost = sqlitetest.Down, sqlitetest.Vague, sqlitetest.Lost
 	type after struct{ mails, places int } // 90 s later; places are the taken places of the rule hour in the limiter
 	type row struct {
-		step        string
-		how         sqlitetest.Fault // lost: only the answer is lost
-		err         error
-		lives, dies after
+		step              string
+		how               sqlitetest.Fault // lost: only the answer is lost
+		err               error
+		ifAlive, ifKilled after
 	}
 	rows := map[string]row{
 		"the key is not claimed":             {"ClaimIdempotencyKey", down, fault.Unavailable, after{0, 0}, after{0, 0}},
@@ -41,10 +41,10 @@ func TestDecideFailsAtAStep(t *testing.T) {
 	}
 	for _, dies := range []bool{false, true} {
 		vtest.EachInBubble(t, rows, nil, func(r *vtest.Rig, c row) {
-			want, others := c.lives, 0
+			want, others := c.ifAlive, 0
 			if c.step == "Refund" { // the limiter has lost Ana's send, and admits another one
 				r.SendTo(vtest.Ana)
-				r.EmptyLimiter()
+				r.ReplaceLimiter()
 				others = 1
 			}
 			var failed atomic.Bool
@@ -70,7 +70,7 @@ func TestDecideFailsAtAStep(t *testing.T) {
 				return do()
 			})
 			if dies {
-				want = c.dies
+				want = c.ifKilled
 			} else {
 				defer p.Background()()
 			}
@@ -95,7 +95,7 @@ func TestRefundOfUnansweredTake(t *testing.T) {
 	app := quota.Rule{Name: "app", Scope: quota.App, Limit: 1, Window: time.Hour}
 	vtest.InBubbleWith(t, vtest.AlsoRules(app), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		var lost atomic.Bool
 		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "Take" && lost.CompareAndSwap(false, true) {

@@ -15,17 +15,17 @@ const MaxWait = 20 * time.Second
 
 // deliver gives the send to the outbox, and waits for the outcome if the request has a Wait.
 func (s *sendService) deliver(ctx context.Context, send writtenSend) Answer {
-	began, work, v := s.Now(), send.work(), send.begun.Verification
+	began, work, v := s.Now(), send.work(), send.beginAnswer.Verification
 	delivered, states := s.Outbox.Submit(ctx, work, min(send.Wait, MaxWait)), gates.Answer{Decision: send.states}
 	if send.Wait > 0 { // time has passed, and the send may have been refunded
 		if current, err := s.peek(ctx, send.plan); err == nil {
 			states = current
 		}
 	}
-	view := s.view(v, delivered, send.begun.Now.Add(s.Now().Sub(began)), work.Address)
-	if send.begun.Opened() && len(v.Replaces) == 0 { // the verification has only this send, so no read is needed
+	view := s.view(v, delivered, send.beginAnswer.Now.Add(s.Now().Sub(began)), work.Address)
+	if send.beginAnswer.Opened() && len(v.Replaces) == 0 { // the verification has only this send, so no read is needed
 		states.History = &rowrules.History{
-			Now: states.At, Past: []rowrules.PastSend{{ID: send.id, At: send.begun.Send.LoggedAt, Verification: v.ID}},
+			Now: states.At, Past: []rowrules.PastSend{{ID: send.id, At: send.beginAnswer.Send.LoggedAt, Verification: v.ID}},
 		}
 	}
 	visible := s.redact(context.WithoutCancel(ctx), send.plan, states, send.Caller, Pending, v.IDsWithReplaced())
@@ -46,8 +46,8 @@ func (s *sendService) keepBack(client, deciding context.Context, send writtenSen
 }
 
 func (w writtenSend) work() store.Work {
-	work := store.Work{Send: w.begun.Send, Verification: w.begun.Verification, Code: w.begun.Code, Now: w.begun.Now}
-	if w.begun.Opened() { // a joined verification may have another spelling of the address
+	work := store.Work{Send: w.beginAnswer.Send, Verification: w.beginAnswer.Verification, Code: w.beginAnswer.Code, Now: w.beginAnswer.Now}
+	if w.beginAnswer.Opened() { // a joined verification may have another spelling of the address
 		work.To, work.Address = w.to, w.addressHash
 	}
 	return work
@@ -60,7 +60,7 @@ func (s *sendService) countAdmitted(send writtenSend) {
 	}
 	s.Observer.Decided(send.to.Channel(), send.App, outcome, "")
 	s.alarms.countUnnamed(send.parsedRequest)
-	for _, rule := range send.begun.Send.Observed {
+	for _, rule := range send.beginAnswer.Send.Observed {
 		s.Observer.RuleWouldRefuse(send.to.Channel(), send.App, rule)
 	}
 }

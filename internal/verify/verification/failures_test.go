@@ -145,7 +145,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {
-			checks := r.Svc.Terms().Checks
+			checks := r.Svc.Policies().Checks
 			in := buckets.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email")
 			in[quota.App] = buckets.AppFailedChecks("shop", "email")
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
@@ -173,15 +173,15 @@ func TestWhatIsNoFailure(t *testing.T) {
 		r.FailStore(sqlitetest.Down, "Check")
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), fault.Unavailable)
 		is(1, "a check that the database did not take")
-		r.MendStore()
+		r.EndStoreFaults()
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, "unknown", "000000")), fault.NotFound)
 		is(1, "an unknown ID")
 		good := r.Settings.Vault
-		r.Svc.Use(keys.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
+		r.Svc.SetVault(keys.Vault{IndexKey: good.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, b.View.ID, "000000")), fault.Unavailable)
 		is(1, "a code that could not be derived")
 		r.Want("its tries", r.Get(b.View.ID).AttemptsRemaining, verification.MaxAttempts)
-		r.Svc.Use(good)
+		r.Svc.SetVault(good)
 		r.Svc.Checks = &disturbed{DB: r.Store, before: func(id string) { r.NoError(vtest.Err(r.Store.Cancel(r.Context(), id))) }}
 		c := r.Check(b.View.ID, r.LastCode())
 		r.WantChecked("canceled meanwhile", c, "canceled false")
@@ -199,6 +199,6 @@ func TestChecksWithoutTheLimiter(t *testing.T) {
 			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
 		r.Want("compared", r.Guess(vtest.Browser, 30, ids...), rowrules.FailedCheckLimit)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 	})
 }

@@ -20,9 +20,9 @@ import (
 	"sendcode/quota"
 )
 
-// asking makes the app shop require human checks of strangers. All recipients share the rule wide:
-// 10 sends in 10 minutes, at most 8 of them for strangers.
-func asking(c humancheck.Check) func(*vtest.Settings) {
+// withHumanChecks makes the app shop require human checks of strangers. All recipients share the
+// rule wide: 10 sends in 10 minutes, at most 8 of them for strangers.
+func withHumanChecks(c humancheck.Check) func(*vtest.Settings) {
 	return func(s *vtest.Settings) {
 		own := quota.Rule{Name: "own", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
 		wide := quota.Rule{Name: "wide", Scope: quota.App, Limit: 10, Window: 10 * time.Minute}
@@ -41,8 +41,8 @@ func stranger(n int, options ...vtest.Option) verification.Request {
 	return vtest.AskFor(vtest.NthAddress(n), append([]vtest.Option{vtest.By(vtest.Browser)}, options...)...)
 }
 
-// asked sends a request, and ends the test unless the answer requires a human check.
-func asked(r *vtest.Rig, request verification.Request) verification.Answer {
+// wantHumanCheck sends a request, and ends the test unless the answer requires a human check.
+func wantHumanCheck(r *vtest.Rig, request verification.Request) verification.Answer {
 	r.Helper()
 	a := r.Refuse(request)
 	if a.HumanCheck == nil {
@@ -54,13 +54,13 @@ func asked(r *vtest.Rig, request verification.Request) verification.Answer {
 // asksNext returns AsksNext of Quota for the request's recipient.
 func asksNext(r *vtest.Rig, a verification.Request) bool {
 	r.Helper()
-	told, err := r.Svc.Quota(r.Context(), a.Caller, a.Channel, a.To, a.Purpose)
+	answer, err := r.Svc.Quota(r.Context(), a.Caller, a.Channel, a.To, a.Purpose)
 	r.NoError(err)
-	return told.AsksNext
+	return answer.AsksNext
 }
 
-// press uses up the places that strangers have without a pass.
-func press(r *vtest.Rig) {
+// useUpPlacesWithoutPass uses up the places that strangers have without a pass.
+func useUpPlacesWithoutPass(r *vtest.Rig) {
 	r.Helper()
 	for n := range 4 {
 		r.Send(stranger(100 + n))
@@ -72,7 +72,7 @@ func press(r *vtest.Rig) {
 // has the reserve. An answer has the wait with a pass, and says whether a pass would be needed. A
 // request repeated with its key is answered without a check.
 func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
-	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+	vtest.InForms(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
 		for n := range 4 {
 			a := r.Send(stranger(n, withToken("nothing asks for it")))
 			vtest.Equal(r, "asks next", a.AsksNext, n == 3)
@@ -80,7 +80,7 @@ func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 		}
 		for n := 4; n < 8; n++ {
 			key := vtest.WithKey(fmt.Sprint("the key of person ", n))
-			a := asked(r, stranger(n, key))
+			a := wantHumanCheck(r, stranger(n, key))
 			vtest.Equal(r, "asked: By", a.HumanCheck.By, "work")
 			vtest.Equal(r, "asked: CheckFailed", a.CheckFailed, "")
 			vtest.Equal(r, "asked", a.Quota.Violated()[0], "wide")
@@ -112,7 +112,7 @@ func TestAPassAdmitsBeyondTheHalf(t *testing.T) {
 
 // If the recipient's own rules refuse, the answer has their wait, and no caller gets a challenge.
 func TestNoChallengeIfRecipientIsLimited(t *testing.T) {
-	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+	vtest.InForms(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
 		for range 3 {
 			r.Send(stranger(1))
 		}
@@ -128,7 +128,7 @@ func TestNoChallengeIfRecipientIsLimited(t *testing.T) {
 // reads no row, as without human checks. The answer has the wait with a pass, also while the
 // database does not answer.
 func TestAFullRuleAsksNobody(t *testing.T) {
-	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
+	vtest.InForms(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
 		for n := range 8 {
 			r.SendTo(vtest.NthAddress(n))
 			r.Sleep(time.Second)
@@ -172,14 +172,14 @@ func TestBackoffAsksNobody(t *testing.T) {
 // and an old solution. No limit counts a request with such a text, and the answer has a new
 // challenge.
 func TestPassThatIsRefused(t *testing.T) {
-	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
-		press(r)
-		old := vtest.Solve(r, asked(r, stranger(1)).HumanCheck)
-		other := vtest.Solve(r, asked(r, stranger(2)).HumanCheck)
-		purpose := vtest.Solve(r, asked(r, stranger(1, vtest.For("login"))).HumanCheck)
+	vtest.InBubbleWith(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
+		useUpPlacesWithoutPass(r)
+		old := vtest.Solve(r, wantHumanCheck(r, stranger(1)).HumanCheck)
+		other := vtest.Solve(r, wantHumanCheck(r, stranger(2)).HumanCheck)
+		purpose := vtest.Solve(r, wantHumanCheck(r, stranger(1, vtest.For("login"))).HumanCheck)
 		want := func(what string, reason humancheck.Reason, token string) {
 			r.Helper()
-			a := asked(r, stranger(1, withToken(token)))
+			a := wantHumanCheck(r, stranger(1, withToken(token)))
 			vtest.Equal(r, what+": CheckFailed", a.CheckFailed, reason)
 			vtest.Equal(r, what, a.HumanCheck.Work != nil, true)
 		}
@@ -192,21 +192,21 @@ func TestPassThatIsRefused(t *testing.T) {
 		r.Send(stranger(1, withToken(old)))
 		want("spent", humancheck.Used, old)
 		r.WantMails(5)
-		late := vtest.Solve(r, asked(r, stranger(3)).HumanCheck)
+		late := vtest.Solve(r, wantHumanCheck(r, stranger(3)).HumanCheck)
 		r.Sleep(humancheck.WorkChallengeLife + time.Second)
 		for n := range 4 {
 			r.Send(stranger(200 + n))
 		}
-		a := asked(r, stranger(3, withToken(late)))
+		a := wantHumanCheck(r, stranger(3, withToken(late)))
 		r.Want("old", a.CheckFailed, humancheck.Expired)
 	})
 }
 
 // One solution admits one send, even at two replicas at once, in every form.
 func TestASolutionIsOneSend(t *testing.T) {
-	vtest.InForms(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
-		press(r)
-		token := vtest.Solve(r, asked(r, stranger(1)).HumanCheck)
+	vtest.InForms(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
+		useUpPlacesWithoutPass(r)
+		token := vtest.Solve(r, wantHumanCheck(r, stranger(1)).HumanCheck)
 		other := r.Replica(r.MailServer)
 		for n, pressed := 0, false; !pressed; n++ { // without Redis each process counts for itself
 			a, err := other.Send(r.Context(), stranger(200+n))
@@ -239,14 +239,14 @@ func TestASolutionIsOneSend(t *testing.T) {
 
 // A pass is not used up by a send that was not admitted, for example because the database failed.
 func TestAnUnadmittedSendSpendsNoPass(t *testing.T) {
-	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
-		press(r)
-		token := vtest.Solve(r, asked(r, stranger(1)).HumanCheck)
-		r.CutStore()
+	vtest.InBubbleWith(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
+		useUpPlacesWithoutPass(r)
+		token := vtest.Solve(r, wantHumanCheck(r, stranger(1)).HumanCheck)
+		r.LoseStore()
 		if err := r.SendError(stranger(1, withToken(token))); err == nil {
 			r.Error("admitted without a database")
 		}
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(time.Minute)
 		r.Send(stranger(1, withToken(token)))
 	})
@@ -257,22 +257,22 @@ func TestAnUnadmittedSendSpendsNoPass(t *testing.T) {
 func TestAlwaysAsksTheFirstSend(t *testing.T) {
 	reviewer := "reviewer@example.com"
 	settings := func(s *vtest.Settings) {
-		asking(humancheck.Check{Always: true})(s)
+		withHumanChecks(humancheck.Check{Always: true})(s)
 		vtest.TestRecipient(t, reviewer, "123456")(s)
 	}
 	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
 		vtest.Equal(r, "told before: a stranger", asksNext(r, stranger(1)), true)
 		vtest.Equal(r, "told before: a secret key", asksNext(r, vtest.AskFor(vtest.NthAddress(1))), false)
 		vtest.Equal(r, "told before: a test recipient", asksNext(r, vtest.AskFor(reviewer, vtest.By(vtest.Browser))), false)
-		a := asked(r, stranger(1))
+		a := wantHumanCheck(r, stranger(1))
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		first := r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
 		r.Send(stranger(1, vtest.Resending(first.View.ID)))
 		r.Cancel(first.View.ID)
-		asked(r, stranger(1, vtest.Resending(first.View.ID))) // a request for another code
+		wantHumanCheck(r, stranger(1, vtest.Resending(first.View.ID))) // a request for another code
 		r.SendTo(vtest.NthAddress(2))
 		r.Send(vtest.AskFor(reviewer, vtest.By(vtest.Browser)))
-		asked(r, vtest.AskFor(vtest.NthAddress(3), vtest.By(vtest.ForStranger)))
+		wantHumanCheck(r, vtest.AskFor(vtest.NthAddress(3), vtest.By(vtest.ForStranger)))
 	})
 }
 
@@ -297,29 +297,29 @@ func (v *fakeVendor) Check(_ context.Context, q humancheck.VendorQuery) (humanch
 // vendor answers the second time.
 func TestAVendorsTokenIsAPass(t *testing.T) {
 	vendor := &fakeVendor{result: func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Passed: true} }}
-	vtest.InForms(t, asking(humancheck.Check{Vendor: vendor}), func(r *vtest.Rig) {
+	vtest.InForms(t, withHumanChecks(humancheck.Check{Vendor: vendor}), func(r *vtest.Rig) {
 		vendor.asked, vendor.away = nil, false
-		press(r)
-		a := asked(r, stranger(1))
+		useUpPlacesWithoutPass(r)
+		a := wantHumanCheck(r, stranger(1))
 		vtest.Equal(r, "asked: By", a.HumanCheck.By, "turnstile")
 		vtest.Equal(r, "asked: SiteKey", a.HumanCheck.SiteKey, "the site key")
 		vtest.Equal(r, "asked: Work", a.HumanCheck.Work != nil, true)
 		r.Send(stranger(1, withToken(vtest.Solve(r, a.HumanCheck))))
-		a = asked(r, stranger(2))
+		a = wantHumanCheck(r, stranger(2))
 		r.Send(stranger(2, withToken(vtest.Solve(r, a.HumanCheck))))
-		a = asked(r, stranger(3)) // six of the eight places are taken
+		a = wantHumanCheck(r, stranger(3)) // six of the eight places are taken
 		r.Want("work offered", a.HumanCheck.Work != nil, false)
 		vendor.result = func(humancheck.VendorQuery) humancheck.Result {
 			r.Want("places taken", r.Svc.AdmissionStats()["sends"].UnderWay["stranger"], 0)
 			return humancheck.Result{Passed: true}
 		}
 		r.Send(stranger(3, withToken("one")))
-		a = asked(r, stranger(4, withToken("one")))
+		a = wantHumanCheck(r, stranger(4, withToken("one")))
 		r.Want("a spent token", a.CheckFailed, humancheck.Used)
 		vendor.result = func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Reason: humancheck.OtherHost} }
-		r.Want("of another host", asked(r, stranger(4, withToken("two"))).CheckFailed, humancheck.OtherHost)
+		r.Want("of another host", wantHumanCheck(r, stranger(4, withToken("two"))).CheckFailed, humancheck.OtherHost)
 		vendor.result = func(humancheck.VendorQuery) humancheck.Result { return humancheck.Result{Away: true} }
-		a = asked(r, stranger(4, withToken("three")))
+		a = wantHumanCheck(r, stranger(4, withToken("three")))
 		vtest.Equal(r, "away: By", a.HumanCheck.By, "work")
 		vtest.Equal(r, "away: SiteKey", a.HumanCheck.SiteKey, "")
 		vtest.Equal(r, "away: CheckFailed", a.CheckFailed, "")
@@ -333,7 +333,7 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 		vtest.Equal(r, "failed", r.Metrics.Take("human turnstile failed"), 2)
 		vtest.Equal(r, "errors", r.Metrics.Take("human turnstile vendor_error"), 1)
 		vendor.away = true // from here on, solved work gives all places
-		a = asked(r, stranger(4))
+		a = wantHumanCheck(r, stranger(4))
 		vtest.Equal(r, "while it is away: By", a.HumanCheck.By, "work")
 		vtest.Equal(r, "while it is away: SiteKey", a.HumanCheck.SiteKey, "")
 		r.Send(stranger(4, withToken(vtest.Solve(r, a.HumanCheck))))
@@ -342,29 +342,29 @@ func TestAVendorsTokenIsAPass(t *testing.T) {
 	})
 }
 
-// spent implements verification.Budget.
-type spent bool
+// halfSpentBudget implements verification.Budget.
+type halfSpentBudget bool
 
-func (s spent) StrangersHoldHalf(context.Context, string, string) bool { return bool(s) }
+func (h halfSpentBudget) StrangersHoldHalf(context.Context, string, string) bool { return bool(h) }
 
 // While half of the strangers' share of a spend cap is spent, text messages to strangers need a
 // human check. Mails, and text messages of a back end that knows the person, do not.
 func TestASpendCapAsks(t *testing.T) {
-	settings := func(s *vtest.Settings) { vtest.ServeCountries("DE")(s); asking(humancheck.Check{})(s) }
+	settings := func(s *vtest.Settings) { vtest.ServeCountries("DE")(s); withHumanChecks(humancheck.Check{})(s) }
 	vtest.InBubbleWith(t, settings, func(r *vtest.Rig) {
 		text := vtest.TextTo(vtest.Mobile)
 		text.Caller = vtest.Browser
-		r.Svc.Process.Service.Budget = spent(true)
+		r.Svc.Process.Service.Budget = halfSpentBudget(true)
 		vtest.Equal(r, "told before: a text message", asksNext(r, text), true)
 		vtest.Equal(r, "told before: a mail", asksNext(r, stranger(1)), false)
 		vtest.Equal(r, "told before: by a secret key", asksNext(r, vtest.TextTo(vtest.OtherMobile)), false)
-		a := asked(r, text)
+		a := wantHumanCheck(r, text)
 		r.Want("a rule is in the way", a.Quota.Allowed(), true)
 		r.Send(vtest.TextTo(vtest.OtherMobile))
 		r.Send(stranger(1))
 		text.HumanCheck = vtest.Solve(r, a.HumanCheck)
 		r.Send(text)
-		r.Svc.Process.Service.Budget = spent(false)
+		r.Svc.Process.Service.Budget = halfSpentBudget(false)
 		r.Want("told before: half is not spent", asksNext(r, text), false)
 		text.HumanCheck = ""
 		r.Send(text)
@@ -372,27 +372,27 @@ func TestASpendCapAsks(t *testing.T) {
 }
 
 type callCounter struct {
-	late
+	delayedDatabase
 	begins, claims atomic.Int32
 }
 
 func (c *callCounter) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	c.begins.Add(1)
-	return c.late.Begin(ctx, in)
+	return c.delayedDatabase.Begin(ctx, in)
 }
 
 func (c *callCounter) ClaimIdempotencyKey(ctx context.Context, k store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	c.claims.Add(1)
-	return c.late.ClaimIdempotencyKey(ctx, k)
+	return c.delayedDatabase.ClaimIdempotencyKey(ctx, k)
 }
 
 // For a request with a forged solution, the service calls neither Begin nor ClaimIdempotencyKey.
 func TestAForgedSolutionWritesNothing(t *testing.T) {
-	vtest.InBubbleWith(t, asking(humancheck.Check{}), func(r *vtest.Rig) {
-		press(r)
-		db := &callCounter{late: late{Database: r.Store}}
+	vtest.InBubbleWith(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
+		useUpPlacesWithoutPass(r)
+		db := &callCounter{delayedDatabase: delayedDatabase{Database: r.Store}}
 		svc := r.ReplicaOn(db, r.MailServer, r.Carrier)
-		wrong := vtest.Solve(r, asked(r, stranger(2)).HumanCheck)
+		wrong := vtest.Solve(r, wantHumanCheck(r, stranger(2)).HumanCheck)
 		for range 1000 {
 			a := r.AskAt(svc, stranger(1, withToken(wrong)), false)
 			r.Want("a forged solution", a.CheckFailed, humancheck.Rejected)
@@ -409,7 +409,7 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 	passes := &fakeVendor{result: func(q humancheck.VendorQuery) humancheck.Result {
 		return humancheck.Result{Passed: q.Token != "", Reason: humancheck.Rejected}
 	}}
-	type world struct {
+	type attackCase struct {
 		check  humancheck.Check
 		off    bool                                                                // no check is in force
 		attack func(r *vtest.Rig, n int, offer verification.Answer) (token string) // the attacker's token; empty: it has none
@@ -428,7 +428,7 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 		}
 		return ""
 	}
-	vtest.EachInBubble(t, map[string]world{
+	vtest.EachInBubble(t, map[string]attackCase{
 		"before":                                {off: true, attack: none, served: 8},
 		"work, an attacker without passes":      {attack: none, served: 60},
 		"work, an attacker with work":           {attack: work, served: 8},
@@ -436,7 +436,7 @@ func TestWhoIsServedUnderAttack(t *testing.T) {
 		"a vendor, an attacker with work":       {check: humancheck.Check{Vendor: passes}, attack: work, served: 58},
 		"a vendor, an attacker buys one in ten": {check: humancheck.Check{Vendor: passes}, attack: buys, served: 49},
 	}, vtest.MinuteTick(vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.App, Limit: 100, Window: time.Hour})),
-		func(r *vtest.Rig, w world) {
+		func(r *vtest.Rig, w attackCase) {
 			if w.check.Cost = 8; !w.off {
 				r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": w.check})
 			}

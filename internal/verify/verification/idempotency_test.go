@@ -110,9 +110,9 @@ func TestIdempotencyKeyIsReleasedIfNotSent(t *testing.T) {
 
 func TestIdempotencyKeyDuringOutages(t *testing.T) {
 	type row struct {
-		method string
-		how    sqlitetest.Fault
-		lands  bool // the write happened, although its answer was lost
+		method  string
+		how     sqlitetest.Fault
+		written bool // the write happened, although its answer was lost
 	}
 	vtest.EachInForm(t, map[string]row{
 		"no claim":                     {"ClaimIdempotencyKey", sqlitetest.Down, false},
@@ -123,28 +123,28 @@ func TestIdempotencyKeyDuringOutages(t *testing.T) {
 	}, nil, func(r *vtest.Rig, c row) {
 		r.FailStore(c.how, c.method)
 		r.WantError(r.SendError(keyed), fault.Unavailable)
-		r.MendStore()
+		r.EndStoreFaults()
 		synctest.Wait() // the place is given back at the same time as the answer
-		if c.lands || c.how == sqlitetest.Vague && r.Settings.Form == vtest.OnRedis {
+		if c.written || c.how == sqlitetest.Vague && r.Settings.Form == vtest.OnRedis {
 			r.RefuseTo(vtest.Ana) // the place is taken
 		}
 		a := r.Send(keyed) // at once: neither refused nor sent twice
-		r.Want("replayed", a.Replayed, c.lands)
+		r.Want("replayed", a.Replayed, c.written)
 		r.Sleep(10 * time.Second)
 		r.WantMails(1)
 		r.WantReplay(keyed, a)
 	})
 }
 
-// sleeper is a database whose Begin waits for wake, and then runs even if the caller has left.
-type sleeper struct {
+// blockedBegin is a database whose Begin waits for wake, and then runs even if the caller has left.
+type blockedBegin struct {
 	core.Database
 	wake <-chan struct{}
 }
 
-func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	<-s.wake
-	return s.Database.Begin(context.WithoutCancel(ctx), in)
+func (b *blockedBegin) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
+	<-b.wake
+	return b.Database.Begin(context.WithoutCancel(ctx), in)
 }
 
 // Two processes use one claim, because the first was delayed for longer than its lease. There is
@@ -152,7 +152,7 @@ func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 func TestIdempotencyKeyOfASleeper(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		wake := make(chan struct{})
-		asleep := r.ReplicaOn(&sleeper{r.Store, wake}, r.MailServer, r.Carrier)
+		asleep := r.ReplicaOn(&blockedBegin{r.Store, wake}, r.MailServer, r.Carrier)
 		var second verification.Answer
 		go func() { second, _ = asleep.Send(r.Context(), keyed) }()
 		r.Sleep(store.IdempotencyClaimLease())
@@ -166,14 +166,14 @@ func TestIdempotencyKeyOfASleeper(t *testing.T) {
 	})
 }
 
-// claimed is a database that calls then after each claim.
-type claimed struct {
+// hookedClaim is a database that calls then after each claim.
+type hookedClaim struct {
 	core.Database
-	then func()
+	afterClaim func()
 }
 
-func (c *claimed) ClaimIdempotencyKey(ctx context.Context, in store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
-	defer c.then()
+func (c *hookedClaim) ClaimIdempotencyKey(ctx context.Context, in store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	defer c.afterClaim()
 	return c.Database.ClaimIdempotencyKey(ctx, in)
 }
 
@@ -182,11 +182,11 @@ func (c *claimed) ClaimIdempotencyKey(ctx context.Context, in store.IdempotencyC
 func TestRepetitionIgnoresOwnRow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Form = vtest.WithoutRedis }, func(r *vtest.Rig) {
 		wake, written := make(chan struct{}), make(chan struct{})
-		asleep := r.ReplicaOn(&sleeper{r.Store, wake}, r.MailServer, r.Carrier)
-		second := r.ReplicaOn(&claimed{r.Store, func() { close(wake); <-written }}, r.MailServer, r.Carrier)
+		asleep := r.ReplicaOn(&blockedBegin{r.Store, wake}, r.MailServer, r.Carrier)
+		second := r.ReplicaOn(&hookedClaim{r.Store, func() { close(wake); <-written }}, r.MailServer, r.Carrier)
 		r.AskAt(second, vtest.AskFor(vtest.Ana), true)
 		r.AskAt(second, vtest.AskFor(vtest.Ana), false)
-		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 		go func() { defer close(written); _, _ = asleep.Send(r.Context(), keyed) }()
 		r.Sleep(store.IdempotencyClaimLease())
 		a := r.AskAt(second, keyed, true)

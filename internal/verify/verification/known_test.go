@@ -86,7 +86,7 @@ func TestKnownBrowsers(t *testing.T) {
 
 		r.FailStore(sqlitetest.Down, "VerificationsByID")
 		r.Want("the database is away", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
-		r.MendStore()
+		r.EndStoreFaults()
 		for _, c := range []struct {
 			keys string
 			want int
@@ -104,7 +104,7 @@ func TestKnownBrowsers(t *testing.T) {
 		r.Sleep(time.Second)
 		r.Want("at its end", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 		token = knownBrowser(r)
-		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase")))
 		r.Want("erased", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 	})
 }

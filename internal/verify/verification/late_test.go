@@ -61,7 +61,7 @@ func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 		ttl(time.Minute)(s)
 		s.Tick = time.Second
 	}, func(r *vtest.Rig) {
-		r.MailServer.Each = 2 * time.Second
+		r.MailServer.Delay = 2 * time.Second
 		r.Svc = r.ReplicaOn(r.Store, slowServer{r.MailServer, make(chan struct{}, 4)}, nil)
 		r.Start()
 		other, refused := vtest.ForStranger, 0
@@ -88,7 +88,7 @@ func TestAStrangersBacklogRefusesNoOthers(t *testing.T) {
 // request counts.
 func TestAResendIsJudgedByWhatIsLeft(t *testing.T) {
 	vtest.InBubbleIdle(t, ttl(5*time.Minute), func(r *vtest.Rig) {
-		r.MailServer.Each = time.Second
+		r.MailServer.Delay = time.Second
 		r.Svc = r.ReplicaOn(r.Store, slowServer{r.MailServer, make(chan struct{}, 1)}, nil)
 		r.Start()
 		own := vtest.AskFor("")
@@ -171,7 +171,7 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 		replicas    int
 		every, last time.Duration // every is the time between two sends, and last is the duration of all sends
 		oldest      time.Duration
-		apart       bool // each send comes from its own network, and goes to one of four domains
+		ownNetworks bool // each send comes from its own network, and goes to one of four domains
 	}{
 		"secret key, 2 of 20 a second": {vtest.BackEnd, 4, 1, time.Second / 20, 50 * time.Second, 30 * time.Second, false},
 		"strangers, 1 of 20 a second":  {vtest.ForStranger, 4, 1, time.Second / 20, 50 * time.Second, 25 * time.Second, true},
@@ -181,7 +181,7 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleIdle(t, ttl(time.Minute), func(r *vtest.Rig) {
-				r.MailServer.Each = 2 * time.Second
+				r.MailServer.Delay = 2 * time.Second
 				var replicas []*vtest.Service
 				for range c.replicas {
 					svc, stop := r.StartReplica(slowServer{r.MailServer, make(chan struct{}, c.conns)})
@@ -193,7 +193,7 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 				for n := range int(c.last / c.every) {
 					svc := replicas[n%len(replicas)]
 					to, by := vtest.NthAddress(n), c.caller
-					if c.apart {
+					if c.ownNetworks {
 						to, by.IP = fmt.Sprintf("person-%d@n%d.example", n, n%4), netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})
 					}
 					_, err := svc.Send(r.Context(), vtest.AskFor(to, vtest.By(by)))
@@ -222,7 +222,7 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 				counted := 0
 				for _, svc := range replicas {
 					known, strangers, last := svc.SlowRefusals(recipient.Email)
-					r.Want("told by /readyz", !last.IsZero(), c.caller.Trust.IsKnown() || c.apart)
+					r.Want("told by /readyz", !last.IsZero(), c.caller.Trust.IsKnown() || c.ownNetworks)
 					counted += known + strangers
 					r.Want("refusals of strangers", strangers > 0, !c.caller.Trust.IsKnown())
 				}
@@ -238,7 +238,7 @@ func TestWhatWouldGoOutTooLateIsRefused(t *testing.T) {
 // arrives.
 func TestASlowServersMailsArrive(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { ttl(10 * time.Minute)(s); s.Tick = time.Second }, func(r *vtest.Rig) {
-		r.MailServer.Each = 8 * time.Second
+		r.MailServer.Delay = 8 * time.Second
 		svc, stop := r.StartReplica(slowServer{r.MailServer, make(chan struct{}, 10)})
 		defer stop()
 		refused, admitted := 0, []string{}

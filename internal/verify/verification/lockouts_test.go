@@ -127,7 +127,7 @@ func TestReserve(t *testing.T) {
 					r.LoseLimiter()
 				}
 				ask := vtest.AskFor(vtest.Ana, vtest.By(by))
-				told := func(what string, d quota.Decision, want string) {
+				wantFigures := func(what string, d quota.Decision, want string) {
 					t.Helper()
 					var figures []string
 					for _, s := range d.Rules {
@@ -145,18 +145,18 @@ func TestReserve(t *testing.T) {
 				}
 				id := r.Send(ask).View.ID
 				r.Send(ask)
-				told("the third", r.Send(ask).Quota, fmt.Sprintf("[hour 0/3 day %d/6]", all(3, 5)))
+				wantFigures("the third", r.Send(ask).Quota, fmt.Sprintf("[hour 0/3 day %d/6]", all(3, 5)))
 				refused := r.Refuse(ask).Quota
 				r.Want("refused by", refused.Violated(), []string{"hour"})
 				vtest.Equal(r, "for", refused.RetryAfter(), time.Hour)
-				told("a secret key", r.SendTo(vtest.Ana).Quota, "[hour 1/5 day 6/10]")
-				told("a secret key", r.SendTo(vtest.Ana).Quota, "[hour 0/5 day 5/10]")
+				wantFigures("a secret key", r.SendTo(vtest.Ana).Quota, "[hour 1/5 day 6/10]")
+				wantFigures("a secret key", r.SendTo(vtest.Ana).Quota, "[hour 0/5 day 5/10]")
 				look, err := r.Svc.Get(r.Context(), by, id)
 				r.NoError(err)
-				told("a look, with more used than the limit", look.Quota, fmt.Sprintf("[hour 0/3 day %d/6]", all(1, 5)))
+				wantFigures("a look, with more used than the limit", look.Quota, fmt.Sprintf("[hour 0/3 day %d/6]", all(1, 5)))
 				r.Want("a secret key's wait", r.RefuseTo(vtest.Ana).Quota.RetryAfter(), time.Hour)
 				r.Sleep(time.Hour)
-				told("after the wait", r.Send(ask).Quota, "[hour 2/3 day 0/6]")
+				wantFigures("after the wait", r.Send(ask).Quota, "[hour 2/3 day 0/6]")
 				r.Want("refused by", r.Refuse(ask).Quota.Violated(), "[day]")
 				if !alone {
 					r.MailServer.Answer(vtest.NoMailbox)
@@ -190,7 +190,7 @@ func TestABackEndForStrangers(t *testing.T) {
 func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		h, _ := r.Svc.Administration.HashRecipient("email", vtest.Ana)
-		told := func() (classes []store.Class) {
+		lockedOutClasses := func() (classes []store.Class) {
 			all, err := r.Svc.Administration.Lockouts(r.Context(), "shop", "email", h)
 			r.NoError(err)
 			for _, out := range all {
@@ -207,13 +207,13 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 		vtest.Equal(r, "a back end's check of a browser's code: wait", wait, 24*time.Hour)
 		r.FailStore(sqlitetest.Down, "Begin") // the lockout is cached, so sends do not call the database
 		r.WantLockedOut(byBrowser(vtest.Ana))
-		r.MendStore()
+		r.EndStoreFaults()
 		r.SendTo(vtest.Ana)
-		r.Want("locked out", told(), "[unknown]")
+		r.Want("locked out", lockedOutClasses(), "[unknown]")
 		for i := range 4 {
 			r.Guess(vtest.BackEnd, 5, r.SendTo(vtest.Ana, vtest.InSession(fmt.Sprint(i))).View.ID)
 		}
-		r.Want("locked out", told(), "[ unknown]")
+		r.Want("locked out", lockedOutClasses(), "[ unknown]")
 	})
 }
 
@@ -243,7 +243,7 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 		vtest.Equal(r, "calls that take a place", takes, 0)
 		vtest.Equal(r, "the places of the four codes", r.Counted().Rules[0].Used, 4)
 		other := r.Replica(r.MailServer)
-		r.NoError(other.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+		r.NoError(other.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 		r.WantLockedOut(stranger)
 		r.Sleep(verification.LockoutRemembered)
 		r.Want("refusals in the database", r.RowBlockedBy(policy.LockoutName, "email", vtest.Ana).Count, 22)

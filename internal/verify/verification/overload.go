@@ -97,10 +97,10 @@ type networkRefusal struct {
 	at      time.Time
 }
 
-// another notes a refusal of a network. It returns true if the network is unknown, or if another
-// network was refused within the last minute. Otherwise the reason may be the network's own
+// noteNetwork notes a refusal of a network. It returns true if the network is unknown, or if
+// another network was refused within the last minute. Otherwise the reason may be the network's own
 // messages.
-func (l *lateRefusals) another(ch recipient.Channel, network string, now time.Time) bool {
+func (l *lateRefusals) noteNetwork(ch recipient.Channel, network string, now time.Time) bool {
 	before := l.network[ch]
 	l.network[ch] = networkRefusal{network, now}
 	return network == "" || before.network != network && now.Sub(before.at) < time.Minute
@@ -133,15 +133,15 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 	if late <= maxWait {
 		return nil
 	}
-	s.late.mu.Lock()
-	defer s.late.mu.Unlock()
-	if s.late.count == nil {
-		s.late.count, s.late.last = map[store.Queue]int{}, map[recipient.Channel]time.Time{}
-		s.late.network = map[recipient.Channel]networkRefusal{}
+	s.lateRefusals.mu.Lock()
+	defer s.lateRefusals.mu.Unlock()
+	if s.lateRefusals.count == nil {
+		s.lateRefusals.count, s.lateRefusals.last = map[store.Queue]int{}, map[recipient.Channel]time.Time{}
+		s.lateRefusals.network = map[recipient.Channel]networkRefusal{}
 	}
-	s.late.count[store.Queue{Channel: ch, Strangers: class != store.SecretKeyClass}]++
-	if now := time.Now(); class == store.SecretKeyClass || s.late.another(ch, send.network(), now) {
-		s.late.last[ch] = now
+	s.lateRefusals.count[store.Queue{Channel: ch, Strangers: class != store.SecretKeyClass}]++
+	if now := time.Now(); class == store.SecretKeyClass || s.lateRefusals.noteNetwork(ch, send.network(), now) {
+		s.lateRefusals.last[ch] = now
 	}
 	return &admission.OverloadedError{Slow: ch, RetryAfter: min(max(wait-maxWait, minLateRetry), maxLateRetry)}
 }
@@ -152,7 +152,8 @@ func (s *sendService) refuseIfLate(send claimedSend) error {
 // or if another network was refused less than a minute before: one network's own messages could be
 // the reason.
 func (s *sendService) SlowRefusals(ch recipient.Channel) (known, strangers int, last time.Time) {
-	s.late.mu.Lock()
-	defer s.late.mu.Unlock()
-	return s.late.count[store.Queue{Channel: ch}], s.late.count[store.Queue{Channel: ch, Strangers: true}], s.late.last[ch]
+	s.lateRefusals.mu.Lock()
+	defer s.lateRefusals.mu.Unlock()
+	l := &s.lateRefusals
+	return l.count[store.Queue{Channel: ch}], l.count[store.Queue{Channel: ch, Strangers: true}], l.last[ch]
 }

@@ -49,7 +49,7 @@ func TestASendIsRefusedUnparsed(t *testing.T) {
 // that the process admits at once.
 func TestWhatIsNotDecidedSetsNoRate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		slow := &late{Database: r.Store, begin: 4 * time.Second}
+		slow := &delayedDatabase{Database: r.Store, begin: 4 * time.Second}
 		p := r.ReplicaOn(slow, r.MailServer, r.Carrier)
 		oldest := make(chan error, 1)
 		go func() { _, err := p.Send(r.Context(), vtest.AskFor(vtest.Ana)); oldest <- err }()

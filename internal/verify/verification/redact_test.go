@@ -20,16 +20,16 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// slow has rules whose waits are rounded for browsers.
-var slow = []quota.Rule{
+// roundedRules has rules whose waits are rounded for browsers.
+var roundedRules = []quota.Rule{
 	{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
 	{Name: "hours", Scope: quota.Recipient, Limit: 4, Window: 3 * time.Hour},
 }
 
-var slowly = vtest.WithRules(slow...)
+var withRoundedRules = vtest.WithRules(roundedRules...)
 
-// told returns the header and the body by which a browser learns of the rules.
-func told(d quota.Decision) string {
+// shownToBrowser returns the header and the body by which a browser learns of the rules.
+func shownToBrowser(d quota.Decision) string {
 	h := http.Header{}
 	_ = quotahttp.SetRateLimit(h, d)
 	if !d.Allowed() {
@@ -60,7 +60,7 @@ func wantRules(r *vtest.Rig, what string, d quota.Decision, want string) {
 // While no rule refuses, a browser's answers show only its own sends, although a back end requested
 // a code seven seconds before.
 func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
-	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, withRoundedRules, func(r *vtest.Rig) {
 		const alone = "hour 2 of 3, 1h0m0s 0s; hours 3 of 4, 3h0m0s 0s; "
 		r.SendTo(vtest.Ana)
 		r.Sleep(7 * time.Second)
@@ -87,7 +87,7 @@ func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 // If a browser's own sends have used up a rule, the browser gets the exact wait, although each
 // resend replaced the verification by a new one.
 func TestAWaitByOwnSendsIsExact(t *testing.T) {
-	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, withRoundedRules, func(r *vtest.Rig) {
 		r.Sleep(17 * time.Second)
 		id := ""
 		for range 3 {
@@ -98,7 +98,7 @@ func TestAWaitByOwnSendsIsExact(t *testing.T) {
 		wantRules(r, "three own", look(r, id), want)
 		r.FailStore(sqlitetest.Down, "ReadHistory")
 		r.WantError(vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, id)), fault.Unavailable)
-		r.MendStore()
+		r.EndStoreFaults()
 		r.LoseLimiter()
 		wantRules(r, "without the limiter", look(r, id), want)
 		r.Sleep(33*time.Minute - time.Second)
@@ -118,7 +118,7 @@ func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
 		r.FailStore(sqlitetest.Down, "ReadHistory")
 		d := r.RefuseTo("ben@example.com", vtest.By(vtest.Browser)).Quota
 		r.WantBlockedBy(d, "net", time.Minute)
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Want("the look has the other rules", len(look(r, id).Rules) > 1, true)
 	})
 }
@@ -149,7 +149,7 @@ func TestANetworksRefusalReadsNoRows(t *testing.T) {
 // While no rule refuses, a browser does not see sends that others requested before its first one. A
 // rule of less than an hour shows its exact wait.
 func TestRedactHidesEarlierSends(t *testing.T) {
-	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, withRoundedRules, func(r *vtest.Rig) {
 		for range 2 {
 			r.Sleep(time.Minute)
 			r.SendTo(vtest.Ana)
@@ -165,14 +165,14 @@ func TestRedactHidesEarlierSends(t *testing.T) {
 	})
 }
 
-// world makes other callers request codes at the times in others, and a browser at the times in
-// asks, both counted from the start. It returns the answers to the browser's requests, then the
-// answers to its reads, which come at intervals of every until end.
-func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
+// browserAnswers makes other callers request codes at the times in others, and a browser at the
+// times in asks, both counted from the start. It returns the answers to the browser's requests,
+// then the answers to its reads, which come at intervals of every until end.
+func browserAnswers(t *testing.T, others []time.Duration, asks []time.Duration, end,
 	every time.Duration,
 ) (answers []quota.Decision) {
 	servertest.Bubble(t, func(t *testing.T) {
-		r := vtest.NewRig(t, slowly)
+		r := vtest.NewRig(t, withRoundedRules)
 		began, id := time.Now(), ""
 		for _, at := range others {
 			r.Sleep(at - time.Since(began))
@@ -216,19 +216,19 @@ func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 		}
 		every := time.Duration(40+dice.IntN(120)) * time.Second
 		end := 6 * time.Hour
-		a, b, alone := world(t, here, asks, end, every), world(t, there, asks, end, every),
-			world(t, nil, asks, end, every)
+		a, b, alone := browserAnswers(t, here, asks, end, every), browserAnswers(t, there, asks, end, every),
+			browserAnswers(t, nil, asks, end, every)
 		if len(a) != len(b) {
 			t.Fatalf("seed %d: %d and %d answers", seed, len(a), len(b))
 		}
 		for i := range a {
-			if told(a[i]) != told(b[i]) {
+			if shownToBrowser(a[i]) != shownToBrowser(b[i]) {
 				t.Fatalf("seed %d, %v or %v, asked at %v, answer %d of %d:\n%s\n%s", seed, here, there, asks, i, len(a),
-					told(a[i]), told(b[i]))
+					shownToBrowser(a[i]), shownToBrowser(b[i]))
 			}
-			if len(a) == len(alone) && a[i].Allowed() && told(a[i]) != told(alone[i]) {
+			if len(a) == len(alone) && a[i].Allowed() && shownToBrowser(a[i]) != shownToBrowser(alone[i]) {
 				t.Fatalf("seed %d, %v, asked at %v, answer %d of %d:\n%s\nalone\n%s", seed, here, asks, i, len(a),
-					told(a[i]), told(alone[i]))
+					shownToBrowser(a[i]), shownToBrowser(alone[i]))
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 	rules := append([]quota.Rule{
 		{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 		{Name: "wide", Scope: quota.App, Limit: 9, Window: 2 * time.Hour},
-	}, slow...)
+	}, roundedRules...)
 	idle := vtest.DayTick(vtest.WithRules(rules...))
 	for seed := range uint64(10) {
 		vtest.InForms(t, idle, func(r *vtest.Rig) {

@@ -58,7 +58,7 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		for outcome, before := range map[string]func(){
-			"refused": func() {}, "refused_by_database": func() { r.EmptyLimiter() },
+			"refused": func() {}, "refused_by_database": func() { r.ReplaceLimiter() },
 			"refused_by_database_alone": r.LoseLimiter,
 		} {
 			before()
@@ -66,7 +66,7 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 			if n := r.Metrics.Take("decided " + outcome + " minute"); n != 1 {
 				t.Errorf("%s is counted %d times", outcome, n)
 			}
-			r.EmptyLimiter()
+			r.ReplaceLimiter()
 			r.Sleep(2 * time.Second)
 			r.QuotaAt(r.Svc) // the limiter has the send again
 		}
@@ -123,7 +123,7 @@ func TestCheckAfterAReloadThatDropsTheRecipient(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		code := r.LastCode()
 		r.SendTo(vtest.Ana, withCode("987654", 0))
-		set := r.Svc.Terms()
+		set := r.Svc.Policies()
 		set.Blocks.Disposable = map[string]bool{"example.com": true}
 		r.Svc.Change(set)
 		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana)), "to", "disposable")
@@ -177,9 +177,9 @@ func TestQuota15TwentyFailuresADay(t *testing.T) {
 	day := 24 * time.Hour
 	vtest.EachInBubble(t, map[string]func(r *vtest.Rig){
 		"as ever":            func(*vtest.Rig) {},
-		"flushed":            func(r *vtest.Rig) { r.EmptyLimiter() },
+		"flushed":            func(r *vtest.Rig) { r.ReplaceLimiter() },
 		"away":               (*vtest.Rig).LoseLimiter,
-		"back after a flush": func(r *vtest.Rig) { r.LoseLimiter(); r.Sleep(2 * time.Minute); r.EmptyLimiter() },
+		"back after a flush": func(r *vtest.Rig) { r.LoseLimiter(); r.Sleep(2 * time.Minute); r.ReplaceLimiter() },
 	}, vtest.MinuteTick(vtest.BoundFailures), func(r *vtest.Rig, before func(r *vtest.Rig)) {
 		r.FailSends(vtest.MaxFailures - 1)
 		r.WantQuota("one is left", r.QuotaOf(""), "[1000]", 0)
@@ -212,7 +212,7 @@ func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 		for window, n := range map[time.Duration]int{122 * time.Second: 0, 123 * time.Second: 1} {
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
 				Rules:   []quota.Rule{{Scope: policy.FailuresScope, Limit: 1, Window: window}},
-				Buckets: map[quota.Scope]string{policy.FailuresScope: buckets.Failures("shop", "email", r.Person().Recipient)},
+				Buckets: map[quota.Scope]string{policy.FailuresScope: buckets.Failures("shop", "email", r.AnaTarget().Recipient)},
 			})
 			r.NoError(err)
 			r.Want("within "+window.String(), d.Rules[0].Used, n)

@@ -16,13 +16,13 @@ import (
 )
 
 type claimCounter struct {
-	late
+	delayedDatabase
 	claims atomic.Int32
 }
 
 func (c *claimCounter) ClaimIdempotencyKey(ctx context.Context, claim store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	c.claims.Add(1)
-	return c.late.ClaimIdempotencyKey(ctx, claim)
+	return c.delayedDatabase.ClaimIdempotencyKey(ctx, claim)
 }
 
 // A repeated request waits until its own deadline for the first request's answer. In the same
@@ -56,7 +56,8 @@ func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 			upTo: 6 * time.Second, claims: 9,
 		},
 	}, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 9, Window: time.Hour}), func(r *vtest.Rig, c row) {
-		slowDB, fastDB := &claimCounter{late: late{Database: r.Store, begin: c.begin}}, &claimCounter{late: late{Database: r.Store}}
+		slowDB := &claimCounter{delayedDatabase: delayedDatabase{Database: r.Store, begin: c.begin}}
+		fastDB := &claimCounter{delayedDatabase: delayedDatabase{Database: r.Store}}
 		first := r.ReplicaOn(slowDB, r.MailServer, r.Carrier)
 		second := r.ReplicaOn(fastDB, r.MailServer, r.Carrier)
 		if c.same {
@@ -87,7 +88,7 @@ func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 // A repetition does not wait for the outcome for which the first request waits.
 func TestSendRepetitionDoesNotWaitForTheOutcome(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		r.MailServer.Each = 15 * time.Second
+		r.MailServer.Delay = 15 * time.Second
 		waiting := keyed
 		waiting.Wait = verification.MaxWait
 		first := make(chan error, 1)
@@ -106,7 +107,7 @@ func TestSendRepetitionDoesNotWaitForTheOutcome(t *testing.T) {
 // the request gets the error then.
 func TestSendRepetitionHasADeadline(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		claim := late{Database: r.Store, begin: time.Minute, release: time.Minute}
+		claim := delayedDatabase{Database: r.Store, begin: time.Minute, release: time.Minute}
 		first := r.ReplicaOn(&claim, r.MailServer, r.Carrier)
 		r.WantError(vtest.Err(first.Send(r.Context(), keyed)), fault.Unavailable) // the lease of the first request still lasts
 		began := time.Now()
@@ -127,11 +128,11 @@ func TestSendFloodOfRepetitions(t *testing.T) {
 	for name, same := range map[string]bool{"the same process": true, "another process": false} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubble(t, func(r *vtest.Rig) {
-				db := &claimCounter{late: late{Database: r.Store, begin: 4 * time.Second}}
+				db := &claimCounter{delayedDatabase: delayedDatabase{Database: r.Store, begin: 4 * time.Second}}
 				first := r.ReplicaOn(db, r.MailServer, r.Carrier)
 				second := first
 				if !same {
-					db = &claimCounter{late: late{Database: r.Store}}
+					db = &claimCounter{delayedDatabase: delayedDatabase{Database: r.Store}}
 					second = r.ReplicaOn(db, r.MailServer, r.Carrier)
 				}
 				go func() { _, _ = first.Send(r.Context(), keyed) }()

@@ -137,7 +137,7 @@ func TestSpellingsShareOneQuota(t *testing.T) {
 			r.Want(to, h, vtest.ParseEmail(t, plainAna).Hash(r.Settings.Vault.IndexKey))
 		}
 		r.SendTo("ana@example.com") // this address has another domain
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.WantWait(r.RefuseTo(plainAna).Quota, time.Minute)
 	})
 }
@@ -258,7 +258,7 @@ func TestFoldingIsTurnedOn(t *testing.T) {
 		tagged := r.SendTo(taggedAna)
 		r.SendTo(plainAna) // the spellings are still two recipients
 		vtest.FoldGmail(&r.Settings)
-		r.Svc.Use(r.Settings.Vault)
+		r.Svc.SetVault(r.Settings.Vault)
 		r.RefuseTo(plainAna)
 		r.RefuseTo(otherAna)
 		r.Sleep(time.Minute)

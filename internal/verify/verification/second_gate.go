@@ -25,7 +25,7 @@ func (s *sendService) write(ctx context.Context, send countedSend) (written writ
 	// The limiter must count the send if, and only if, the send has a row. These cases correct the
 	// limiter. If the process dies here and no row was written, the limiter still counts the send.
 	switch {
-	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.taken.Local:
+	case errors.Is(err, fault.Uncertain), err == nil && begun.Admitted && send.limiterDecision.Local:
 		s.Repair.SettleLater(send.id, send.plan.Buckets)
 	case err != nil, begun.Lockout.Wait > 0:
 		s.Gates.RefundLater(send.limiterID(), buckets.OfCountedScopes(send.plan.Buckets)...)
@@ -44,7 +44,7 @@ func (s *sendService) write(ctx context.Context, send countedSend) (written writ
 			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 		return written, early, err
 	}
-	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.plan, send.taken, send.askedAt, begun)}, nil, nil
+	return writtenSend{send, begun, s.Gates.AnswerAdmitted(ctx, send.plan, send.limiterDecision, send.askedAt, begun)}, nil, nil
 }
 
 // Errors of begin: fault.Unavailable if nothing was written, fault.Uncertain.
@@ -61,12 +61,12 @@ func (s *sendService) begin(ctx context.Context, send countedSend) (store.BeginA
 // refuseByDatabase answers and records a send that the limiter admitted and the database refused,
 // and refunds it in the limiter.
 func (s *sendService) refuseByDatabase(ctx context.Context, send countedSend, begun store.BeginAnswer) *Answer {
-	refusal := s.Gates.RefundOverruled(ctx, send.plan, send.id, send.taken, send.askedAt, begun)
+	refusal := s.Gates.RefundOverruled(ctx, send.plan, send.id, send.limiterDecision, send.askedAt, begun)
 	outcome := "refused_by_database"
 	switch {
 	case s.Gates.OnlyInProcess():
 		outcome = "refused"
-	case send.taken.Local:
+	case send.limiterDecision.Local:
 		outcome = "refused_by_database_alone"
 	}
 	return s.refuse(ctx, send.parsedRequest, refusal, outcome)
@@ -79,7 +79,7 @@ func (s *sendService) newIntent(send countedSend) (store.Intent, error) {
 	}
 	row := send.sendRow()
 	row.ID, row.VerificationID, row.HumanCheck = send.id, "", send.pass.checker
-	if limiterOnly := send.taken; slices.ContainsFunc(limiterOnly.Rules, func(x quota.State) bool { return x.Observe }) {
+	if limiterOnly := send.limiterDecision; slices.ContainsFunc(limiterOnly.Rules, func(x quota.State) bool { return x.Observe }) {
 		limiterOnly.Rules = slices.DeleteFunc(slices.Clone(limiterOnly.Rules), func(x quota.State) bool {
 			return policy.CountedInDatabase(x.Rule)
 		})
@@ -132,7 +132,9 @@ const LongCodeLength = 8
 
 func (c countedSend) codeLength() int {
 	length := c.plan.Purpose.CodeLength
-	if slices.ContainsFunc(c.taken.Also, func(x quota.State) bool { return x.Scope == policy.FailedChecksScope && x.Used >= x.Limit }) {
+	if slices.ContainsFunc(c.limiterDecision.Also, func(x quota.State) bool {
+		return x.Scope == policy.FailedChecksScope && x.Used >= x.Limit
+	}) {
 		return max(LongCodeLength, length)
 	}
 	return length

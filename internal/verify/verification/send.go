@@ -159,15 +159,15 @@ func (c claimedSend) limiterID() string { return string(c.id[:]) }
 // countedSend is a send that the first gate has admitted and counts.
 type countedSend struct {
 	claimedSend
-	taken   quota.Decision // the first gate's decision, by the full limits
-	askedAt time.Time      // when the gate was called
+	limiterDecision quota.Decision // the first gate's decision, by the full limits
+	askedAt         time.Time      // when the gate was called
 }
 
 // writtenSend is a send in the database, which this process or another one delivers.
 type writtenSend struct {
 	countedSend
-	begun  store.BeginAnswer
-	states quota.Decision // states of the send's rules in both gates
+	beginAnswer store.BeginAnswer
+	states      quota.Decision // states of the send's rules in both gates
 }
 
 func (s *sendService) refuse(ctx context.Context, r *parsedRequest, refusal gates.Answer, outcome string) *Answer {

@@ -251,7 +251,7 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 			_, err := r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, r.Code(0))
 			r.WantError(err, fault.Unavailable)
 			r.Want("may count", errors.Is(err, fault.Uncertain), counted)
-			r.MendStore()
+			r.EndStoreFaults()
 			r.Want("the code can be used again", r.Check(a.View.ID, r.Code(0)).Valid, !counted)
 		})
 	}

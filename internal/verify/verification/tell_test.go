@@ -123,7 +123,7 @@ func TestEventsTellHowSendsEnd(t *testing.T) {
 		}},
 		"erased": {want: []string{"send.sent", "send.bounced", "send.sent", "verification.expired"}, run: func(r *vtest.Rig) {
 			erase := func() {
-				r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+				r.NoError(r.Svc.Administration.EraseRecipient(r.Context(), r.AnaTarget(), vtest.AuditEntry("erase")))
 			}
 			sent := r.SendTo(vtest.Ana)
 			erase() // while the code is pending
@@ -145,7 +145,7 @@ func TestEventsTellHowSendsEnd(t *testing.T) {
 		}, run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, r.Code(0)) }},
 		"after a change of the terms": {want: []string{"send.sent"}, run: func(r *vtest.Rig) {
 			send(r)
-			terms := r.Svc.Terms()
+			terms := r.Svc.Policies()
 			terms.Subscriptions = nil
 			r.Svc.Change(terms)
 			r.SendTo("bea@example.com")
@@ -153,7 +153,7 @@ func TestEventsTellHowSendsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleWith(t, func(s *vtest.Settings) {
-				vtest.TellAll(s)
+				vtest.SubscribeAll(s)
 				if c.prepare != nil {
 					c.prepare(s)
 				}
@@ -171,7 +171,7 @@ func TestEventsTellHowSendsEnd(t *testing.T) {
 // An event in the database wakes the deliverer of events. If an answer of the database is lost and
 // the call is repeated, there is one event.
 func TestTheDelivererOfEventsIsWoken(t *testing.T) {
-	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
+	vtest.InBubbleIdle(t, vtest.SubscribeAll, func(r *vtest.Rig) {
 		woken := 0
 		woke := func() {
 			woken++
@@ -184,7 +184,7 @@ func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 		r.Want("woken", woken, 2)
 		r.FailStore(sqlitetest.Lost, "Finish")
 		r.SendTo("bea@example.com")
-		r.MendStore()
+		r.EndStoreFaults()
 		r.Sleep(time.Second)
 		r.WantEvents("send.sent", "verification.approved", "send.sent")
 	})

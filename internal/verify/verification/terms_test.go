@@ -69,7 +69,7 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 // place that it took.
 func TestARefundFindsThePolicyOfBefore(t *testing.T) {
 	for name, after := range map[string]func(r *vtest.Rig) policy.Set{
-		"another policy": func(r *vtest.Rig) policy.Set { return r.Terms(hourly("other", 1, time.Hour)) },
+		"another policy": func(r *vtest.Rig) policy.Set { return r.PoliciesWith(hourly("other", 1, time.Hour)) },
 		"none":           func(r *vtest.Rig) policy.Set { return policy.Set{} },
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -93,8 +93,8 @@ func TestFormerPoliciesAreBounded(t *testing.T) {
 	for i := range 100 {
 		r.Change(hourly(fmt.Sprint("p", i%50), 1, time.Hour))
 	}
-	got := r.Svc.Terms().CurrentAndFormerBucketNames("login")
-	if len(got) != 17 || got[16] != r.Svc.Terms().Purposes["login"].SharedBucketName() || !strings.HasPrefix(got[15], "p48") {
+	got := r.Svc.Policies().CurrentAndFormerBucketNames("login")
+	if len(got) != 17 || got[16] != r.Svc.Policies().Purposes["login"].SharedBucketName() || !strings.HasPrefix(got[15], "p48") {
 		t.Errorf("%v", got)
 	}
 }
@@ -110,7 +110,7 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 		for range 8 {
 			work.Go(func() {
 				for i := range 25 {
-					r.Svc.Change(r.Terms(hourly("default", []int{3, 7}[i%2], time.Hour)))
+					r.Svc.Change(r.PoliciesWith(hourly("default", []int{3, 7}[i%2], time.Hour)))
 					a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
 					if err != nil || len(a.Quota.Rules) != 1 || a.Quota.Rules[0].Limit != 3 && a.Quota.Rules[0].Limit != 7 {
 						t.Errorf("told %+v, %v", a.Quota.Rules, err)
@@ -174,12 +174,12 @@ func TestObservingRulesSeeTheRows(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.SendTo(vtest.Ana)
 		r.Sleep(47 * time.Hour)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Hour)
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.SendTo(vtest.Ana)
 		r.WantObserved(nil, nil, []string{"stricter"}, nil, []string{"stricter"})
 	})

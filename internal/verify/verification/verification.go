@@ -201,12 +201,12 @@ type readService struct {
 type sendService struct {
 	*readService
 	SendDependencies
-	alarms     *alarms
-	recipients *admission.Bulkhead
-	places     entrance
-	turns      keyTurns
-	lockouts   *lockouts
-	late       lateRefusals
+	alarms       *alarms
+	recipients   *admission.Bulkhead
+	places       entrance
+	turns        keyTurns
+	lockouts     *lockouts
+	lateRefusals lateRefusals
 }
 
 type checkService struct {

@@ -52,7 +52,7 @@ func parse(rawURL, defaultPort string, refused ...string) (a address, err error)
 	for name, value := range defaults {
 		a.setDefault(name, value)
 	}
-	err = a.takeCA()
+	err = a.readCA()
 	return a, err
 }
 
@@ -76,9 +76,9 @@ func (a *address) redact(err error) error {
 	return fmt.Errorf("redis URL: %w", err)
 }
 
-// takeCA reads the certificate authorities. Its errors don't show the path, which may be part of a
+// readCA reads the certificate authorities. Its errors don't show the path, which may be part of a
 // password that has an unescaped "&".
-func (a *address) takeCA() error {
+func (a *address) readCA() error {
 	files := a.query["ca"]
 	a.query.Del("ca")
 	switch {

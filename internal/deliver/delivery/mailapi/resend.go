@@ -60,34 +60,34 @@ func (c *Config) request(method, path string) providerhttp.Request {
 // answer. The results code and words describe a failure. They are empty if the answer does not have
 // them.
 func readAnswer(a providerhttp.Response) (accepted bool, code, words string) {
-	var said struct{ ID, Name, Message string }
-	_ = json.Unmarshal(a.Body, &said) // if this fails, there is no code, and the status decides
-	return said.ID != "", said.Name, said.Message
+	var answer struct{ ID, Name, Message string }
+	_ = json.Unmarshal(a.Body, &answer) // if this fails, there is no code, and the status decides
+	return answer.ID != "", answer.Name, answer.Message
 }
 
 // These are the meanings of a code for a mail that was not accepted.
 var (
-	meansRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
+	meaningRejected = providerhttp.Meaning{Class: delivery.Rejected, About: delivery.AboutMessage}
 	// The fault is in our key, sender or request, so another server may accept the mail.
-	meansAccount = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
-	meansPace    = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
-	meansUnknown = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
+	meaningAccount = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutAccount}
+	meaningPace    = providerhttp.Meaning{Class: delivery.Temporary, About: delivery.AboutPace}
+	meaningUnknown = providerhttp.Meaning{Class: delivery.Unknown} // the mail may have been accepted
 )
 
 // codeMeanings has the codes whose meaning is not that of their HTTP status
 // (resend.com/docs/api-reference/errors).
 var codeMeanings = map[string]providerhttp.Meaning{
-	"invalid_from_address":           meansAccount,
-	"invalid_idempotent_request":     meansUnknown, // an earlier request had this key, and may have been accepted
-	"concurrent_idempotent_requests": meansUnknown,
+	"invalid_from_address":           meaningAccount,
+	"invalid_idempotent_request":     meaningUnknown, // an earlier request had this key, and may have been accepted
+	"concurrent_idempotent_requests": meaningUnknown,
 
 	// These mean what their status says, but may also come with status 200. The meaning of
 	// validation_error depends on the status, so it is not in this table.
-	"missing_required_field": meansRejected,
-	"invalid_parameter":      meansRejected,
-	"missing_api_key":        meansAccount,
-	"restricted_api_key":     meansAccount,
-	"invalid_api_key":        meansAccount,
-	"rate_limit_exceeded":    meansPace,
-	"daily_quota_exceeded":   meansPace,
+	"missing_required_field": meaningRejected,
+	"invalid_parameter":      meaningRejected,
+	"missing_api_key":        meaningAccount,
+	"restricted_api_key":     meaningAccount,
+	"invalid_api_key":        meaningAccount,
+	"rate_limit_exceeded":    meaningPace,
+	"daily_quota_exceeded":   meaningPace,
 }

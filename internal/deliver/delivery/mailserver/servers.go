@@ -72,7 +72,7 @@ type serverWithBreaker struct {
 	// server, or wait for a connection to it.
 	strangers atomic.Int64
 	encoder   *delivery.MailEncoder
-	tried     func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
+	onAttempt func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // see OnAttempt; may be nil
 	examine   func(ctx context.Context, senders []string) error                                  // Config.Examine; set only by Open
 }
 
@@ -129,29 +129,29 @@ const (
 // Took of the result is the duration of the whole call.
 func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
-	receipt := delivery.Result{}
+	result := delivery.Result{}
 	mail, fail := s[0].encoder.Encode(message)
 	defer s[0].encoder.Release(mail)
 	if fail == nil {
-		receipt, fail = s.send(ctx, mail)
+		result, fail = s.send(ctx, mail)
 	}
-	receipt.Took = time.Since(began)
+	result.Took = time.Since(began)
 	if fail != nil {
-		return receipt, fail
+		return result, fail
 	}
-	return receipt, nil
+	return result, nil
 }
 
-func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result, fail *delivery.Error) {
-	if receipt, fail = s.tryEach(ctx, mail); !allSetAside(fail) {
-		return receipt, fail
+func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (result delivery.Result, fail *delivery.Error) {
+	if result, fail = s.tryEach(ctx, mail); !allSetAside(fail) {
+		return result, fail
 	}
 	patience := time.NewTimer(slowAfter)
 	defer patience.Stop()
 	for allSetAside(fail) && s.awaitTrial(ctx, patience.C) {
-		receipt, fail = s.tryEach(ctx, mail)
+		result, fail = s.tryEach(ctx, mail)
 	}
-	return receipt, fail
+	return result, fail
 }
 
 // allSetAside reports whether no server was tried, because each one was set aside or had no free
@@ -161,9 +161,9 @@ func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == 
 // tryEach offers the mail to one server after the other, and leaves out servers that are set aside.
 // Healthy servers that no earlier mail with the same code used come first (delivery.UnusedFirst).
 // delivery.Attempts says when it goes on to the next server, and what it returns.
-func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result, fail *delivery.Error) {
+func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (result delivery.Result, fail *delivery.Error) {
 	m := &mail.Message
-	attempts := delivery.NewAttempts(m.Used, m.Took, errAllSetAside)
+	attempts := delivery.NewAttempts(m.Used, m.AcceptedBy, errAllSetAside)
 	order := delivery.UnusedFirst(s, m.Used, (*serverWithBreaker).host, func(x *serverWithBreaker) bool { return x.health.IsWell() })
 	for n, server := range order {
 		mail.OtherIsFree = func() bool { return Servers(order[n+1:]).anotherIsUp(server) }
@@ -232,8 +232,8 @@ func (s *serverWithBreaker) try(ctx context.Context, all Servers, mail *delivery
 	if mail.Message.Stranger {
 		fail.NoteStranger()
 	}
-	if s.tried != nil {
-		s.tried(ctx, s.address, fail, time.Since(began))
+	if s.onAttempt != nil {
+		s.onAttempt(ctx, s.address, fail, time.Since(began))
 	}
 	result = fail.BreakerResult()
 	return reply, true, fail
@@ -263,9 +263,9 @@ func (s *serverWithBreaker) startAttempt(all Servers, stranger bool) (end func(r
 	}, true
 }
 
-// anotherIsUp reports whether the circuit breaker of any server other than `than` is closed.
-func (s Servers) anotherIsUp(than *serverWithBreaker) bool {
-	return slices.ContainsFunc(s, func(x *serverWithBreaker) bool { return x != than && x.health.Health().Up })
+// anotherIsUp reports whether the circuit breaker of any server other except `except` is closed.
+func (s Servers) anotherIsUp(except *serverWithBreaker) bool {
+	return slices.ContainsFunc(s, func(x *serverWithBreaker) bool { return x != except && x.health.Health().Up })
 }
 
 // awaitTrial reports whether the caller should try the servers again. If a mail is trying a server
@@ -341,7 +341,7 @@ func (s Servers) OnHealthChange(f func(delivery.Health)) {
 // Call OnAttempt before the first Send. f must not block.
 func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
 	for _, server := range s {
-		server.tried = f
+		server.onAttempt = f
 	}
 }
 

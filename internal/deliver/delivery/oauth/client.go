@@ -186,9 +186,9 @@ func (s *Source) fetch(ctx context.Context) (token string, until time.Time, err 
 	return t.AccessToken, began.Add(min(time.Until(t.Expiry), maxLife)), nil
 }
 
-// wire makes the HTTP requests of golang.org/x/oauth2. It keeps the response itself, because the
-// errors of that library would repeat the response's text.
-type wire struct {
+// transport makes the HTTP requests of golang.org/x/oauth2. It keeps the response itself, because
+// the errors of that library would repeat the response's text.
+type transport struct {
 	ctx      context.Context
 	client   *providerhttp.Client
 	response providerhttp.Response
@@ -196,19 +196,19 @@ type wire struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
 	var fail *delivery.Error
-	w.response, fail = w.client.Do(w.ctx, providerhttp.Request{Method: r.Method, URL: r.URL.String(), Header: r.Header, Body: body})
+	t.response, fail = t.client.Do(t.ctx, providerhttp.Request{Method: r.Method, URL: r.URL.String(), Header: r.Header, Body: body})
 	if fail != nil {
-		w.err = delivery.SafeError("the token server: " + fail.Err.Error())
-		return nil, w.err
+		t.err = delivery.SafeError("the token server: " + fail.Err.Error())
+		return nil, t.err
 	}
-	w.response.Body = withReadableLife(w.response.Body)
-	return &http.Response{StatusCode: w.response.Status, Body: io.NopCloser(bytes.NewReader(w.response.Body)), Request: r}, nil
+	t.response.Body = withReadableLife(t.response.Body)
+	return &http.Response{StatusCode: t.response.Status, Body: io.NopCloser(bytes.NewReader(t.response.Body)), Request: r}, nil
 }
 
 // withReadableLife returns the answer of a token server with expires_in as a number of seconds, or
@@ -249,7 +249,7 @@ var byteOrderMark = []byte("\ufeff")
 
 // ask requests a token from the token server.
 func (c Client) ask(ctx context.Context, client *providerhttp.Client) (*oauth2.Token, error) {
-	w := &wire{ctx: ctx, client: client}
+	w := &transport{ctx: ctx, client: client}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: w, CheckRedirect: stay})
 	own := clientcredentials.Config{

@@ -23,7 +23,7 @@ func TestSourceTokenByAnswer(t *testing.T) {
 	elsewhere := oauthtest.Start(t, oauthtest.Gives("of another server", 60))
 	for name, c := range map[string]struct {
 		answer oauthtest.Answer
-		says   string
+		want   string
 	}{
 		"a token": {oauthtest.Gives("a-Token.1", 3599), "a-Token.1"},
 		"a life in quotes": {oauthtest.Answer{
@@ -67,22 +67,22 @@ func TestSourceTokenByAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token, err := oauthtest.Start(t, c.answer).Source().Token(t.Context(), "")
-			if said := token + fmt.Sprint(err); !strings.Contains(said, c.says) || strings.Contains(said, oauthtest.Secret) ||
+			if got := token + fmt.Sprint(err); !strings.Contains(got, c.want) || strings.Contains(got, oauthtest.Secret) ||
 				(token == "") == (err == nil) {
-				t.Errorf("%q, want %q", said, c.says)
+				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
 	}
-	servertest.Same(t, "requests at another server", elsewhere.Asked(), 0)
+	servertest.Same(t, "requests at another server", elsewhere.Requests(), 0)
 	var none *oauth.Source
 	if _, err := none.Token(t.Context(), ""); err == nil {
 		t.Error("a token without a client")
 	}
 }
 
-// bubble runs a test in virtual time, with a server and a started source. said returns what Start
-// has reported.
-func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, source *oauth.Source, said func() string),
+// bubble runs a test in virtual time, with a server and a started source. reported returns what
+// Start has reported.
+func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, source *oauth.Source, reported func() string),
 	answers ...oauthtest.Answer,
 ) {
 	t.Helper()
@@ -99,8 +99,8 @@ func bubble(t *testing.T, test func(t *testing.T, server *oauthtest.Server, sour
 		})
 		defer func() {
 			servertest.OK(t, all.Close())
-			asked := server.Asked()
-			if _, err := source.Token(t.Context(), ""); err == nil && server.Asked() > asked {
+			asked := server.Requests()
+			if _, err := source.Token(t.Context(), ""); err == nil && server.Requests() > asked {
 				t.Error("a closed source asks")
 			}
 			<-time.After(providerhttp.IdleTimeout) // no connection outlasts the bubble
@@ -127,8 +127,8 @@ func expectToken(t *testing.T, source *oauth.Source, want string) {
 	t.Helper()
 	began := time.Now()
 	token, err := source.Token(t.Context(), "")
-	if said := fmt.Sprint(token, err); !strings.Contains(said, want) || time.Since(began) > 0 {
-		t.Errorf("%q after %v, want %q", said, time.Since(began), want)
+	if got := fmt.Sprint(token, err); !strings.Contains(got, want) || time.Since(began) > 0 {
+		t.Errorf("%q after %v, want %q", got, time.Since(began), want)
 	}
 }
 
@@ -137,7 +137,7 @@ func expectToken(t *testing.T, source *oauth.Source, want string) {
 func TestSourceTokenIsRenewedBeforeItsEnd(t *testing.T) {
 	second := oauthtest.Gives("second", 60)
 	second.After = 5 * time.Second
-	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, said func() string) {
+	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, reported func() string) {
 		began := time.Now()
 		var callers sync.WaitGroup
 		for range 20 { // all wait for the first token
@@ -149,13 +149,13 @@ func TestSourceTokenIsRenewedBeforeItsEnd(t *testing.T) {
 		}
 		callers.Wait()
 		sleepUntil(began, 48*time.Second-1)
-		servertest.Same(t, "requests before", server.Asked(), 1)
+		servertest.Same(t, "requests before", server.Requests(), 1)
 		sleepUntil(began, 50*time.Second)
-		servertest.Same(t, "requests", server.Asked(), 2)
+		servertest.Same(t, "requests", server.Requests(), 2)
 		expectToken(t, source, "first")
 		sleepUntil(began, 53*time.Second)
 		expectToken(t, source, "second")
-		servertest.Same(t, "said", said(), "")
+		servertest.Same(t, "reported", reported(), "")
 	}, oauthtest.Gives("first", 60), second)
 }
 
@@ -170,15 +170,15 @@ func TestSourceTokenDuringAnOutage(t *testing.T) {
 		"refuses": {oauthtest.Refuses("invalid_client", "7000222"), "the token server refuses: invalid_client, AADSTS7000222"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, said func() string) {
+			bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, reported func() string) {
 				began := time.Now()
 				_, _ = source.Token(t.Context(), "")
 				sleepUntil(began, 59*time.Second)
 				expectToken(t, source, "first")
 				_, why := source.Problem()
 				servertest.Same(t, "the problem while there is a token", why, nil)
-				if !strings.HasPrefix(said(), "m365 "+c.why) {
-					t.Errorf("said %q", said())
+				if !strings.HasPrefix(reported(), "m365 "+c.why) {
+					t.Errorf("reported %q", reported())
 				}
 				sleepUntil(began, 61*time.Second)
 				expectToken(t, source, c.why)
@@ -186,16 +186,16 @@ func TestSourceTokenDuringAnOutage(t *testing.T) {
 				if why == nil || since.Sub(began) != 60*time.Second {
 					t.Errorf("%v since %v", why, since.Sub(began))
 				}
-				asked := server.Asked()
+				asked := server.Requests()
 				sleepUntil(began, 161*time.Second)
-				if n := server.Asked() - asked; n < 5 || n > 10 {
+				if n := server.Requests() - asked; n < 5 || n > 10 {
 					t.Errorf("%d requests in 100 s", n)
 				}
 				server.Answer(oauthtest.Gives("next", 3600))
 				sleepUntil(began, 181*time.Second)
 				expectToken(t, source, "next")
-				if lines := strings.Split(said(), "; "); len(lines) != 2 || lines[1] != "m365 <nil>" {
-					t.Errorf("said %q", lines)
+				if lines := strings.Split(reported(), "; "); len(lines) != 2 || lines[1] != "m365 <nil>" {
+					t.Errorf("reported %q", lines)
 				}
 			}, oauthtest.Gives("first", 60), c.answer)
 		})
@@ -217,7 +217,7 @@ func TestFirstRequestIsBounded(t *testing.T) {
 func TestSourceTokenOfOneSecond(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, _ *oauth.Source, _ func() string) {
 		sleepUntil(time.Now(), 9*time.Second)
-		servertest.Same(t, "requests in 9 s", server.Asked(), 2)
+		servertest.Same(t, "requests in 9 s", server.Requests(), 2)
 	}, oauthtest.Gives("x", 1))
 }
 
@@ -242,31 +242,31 @@ func TestSourceRenewsARefusedTokenOnce(t *testing.T) {
 		refuse("first", "second")
 		refuse("first", "second")
 		refuse("second", "")
-		servertest.Same(t, "requests", server.Asked(), 2)
+		servertest.Same(t, "requests", server.Requests(), 2)
 		sleepUntil(began, 49*time.Second)
 		refuse("second", "third")
 		refuse("third", "fourth")
 		refuse("fourth", "")
-		servertest.Same(t, "requests after the renewal in time", server.Asked(), 4)
+		servertest.Same(t, "requests after the renewal in time", server.Requests(), 4)
 	}, oauthtest.Gives("first", 60), oauthtest.Gives("second", 60), oauthtest.Gives("third", 60), oauthtest.Gives("fourth", 60))
 }
 
 // LoginProblem tells the operator why a login was refused.
 func TestLoginProblem(t *testing.T) {
 	source := oauth.New(oauth.Client{Scope: oauth.MicrosoftScope})
-	for token, says := range map[string]string{
+	for token, want := range map[string]string{
 		oauthtest.JWT(``): "SMTP.SendAsApp", oauthtest.JWT(`"Mail.Send"`): "an administrator's consent",
 		oauthtest.JWT(`"SMTP.SendAsApp"`): "New-ServicePrincipal", "opaque": "Add-MailboxPermission",
 	} {
-		if said := source.LoginProblem("5.7.3", token); !strings.Contains(said, says) {
-			t.Errorf("%q, want %q", said, says)
+		if got := source.LoginProblem("5.7.3", token); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if said := source.LoginProblem("5.7.139", ""); !strings.Contains(said, "Set-CASMailbox") {
-		t.Error(said)
+	if got := source.LoginProblem("5.7.139", ""); !strings.Contains(got, "Set-CASMailbox") {
+		t.Error(got)
 	}
-	if said := oauth.New(oauth.Client{Scope: "mail"}).LoginProblem("5.7.8", ""); strings.Contains(said, "Exchange") {
-		t.Error(said)
+	if got := oauth.New(oauth.Client{Scope: "mail"}).LoginProblem("5.7.8", ""); strings.Contains(got, "Exchange") {
+		t.Error(got)
 	}
 }
 
@@ -282,10 +282,10 @@ func TestSourceTokenOfEachKind(t *testing.T) {
 			servertest.OK(t, err)
 			servertest.Same(t, kind, token, "a-Token.1")
 			_, err = oauthtest.Start(t, oauthtest.Refuses("invalid_grant", "65001")).As(kind).Source().Token(t.Context(), "")
-			said := fmt.Sprint(err)
-			if !strings.Contains(said, does[kind]) || !strings.Contains(said, "an administrator's consent") ||
-				strings.Contains(said, oauthtest.Secret) {
-				t.Errorf("%s: %q", kind, said)
+			got := fmt.Sprint(err)
+			if !strings.Contains(got, does[kind]) || !strings.Contains(got, "an administrator's consent") ||
+				strings.Contains(got, oauthtest.Secret) {
+				t.Errorf("%s: %q", kind, got)
 			}
 		}
 	}
@@ -294,39 +294,39 @@ func TestSourceTokenOfEachKind(t *testing.T) {
 // A command may print a token in several forms. The operator gets an error without the printed text
 // and without the command's standard error.
 func TestCommandTokens(t *testing.T) {
-	for name, c := range map[string]struct{ script, says string }{
-		"a token":             {script: "echo t0ken", says: "t0ken<nil>"},
-		"JSON":                {script: `echo '{"access_token":"t0ken","expires_in":60}'`, says: "t0ken<nil>"},
-		"a byte order mark":   {script: `printf '\357\273\277t0ken\n'`, says: "t0ken<nil>"},
-		"a mark and JSON":     {script: `printf '\357\273\277{"access_token":"t0ken","expires_in":""}'`, says: "t0ken<nil>"},
-		"a life in words":     {script: `echo '{"access_token":"t0ken","expires_in":"soon"}'`, says: "t0ken<nil>"},
-		"a life that is true": {script: `echo '{"access_token":"t0ken","expires_in":true}'`, says: "t0ken<nil>"},
-		"no token":            {script: "echo '{\"error\":\"s3cret\"}'", says: "JSON without access_token"},
-		"half of one":         {script: `echo '{"access_token":"s3cret'`, says: "JSON without access_token"},
-		"nothing":             {script: "true", says: "it printed nothing"},
-		"two lines":           {script: "echo s3cret; echo s3cret", says: "other characters that no token has"},
-		"a child":             {script: "sleep 3600 & echo t0ken", says: "t0ken<nil>"},
-		"too much":            {script: "while echo s3cret; do :; done", says: "more than 16 KB"},
-		"it fails":            {script: "echo s3cret; echo s3cret >&2; exit 3", says: "exit status 3"},
+	for name, c := range map[string]struct{ script, want string }{
+		"a token":             {script: "echo t0ken", want: "t0ken<nil>"},
+		"JSON":                {script: `echo '{"access_token":"t0ken","expires_in":60}'`, want: "t0ken<nil>"},
+		"a byte order mark":   {script: `printf '\357\273\277t0ken\n'`, want: "t0ken<nil>"},
+		"a mark and JSON":     {script: `printf '\357\273\277{"access_token":"t0ken","expires_in":""}'`, want: "t0ken<nil>"},
+		"a life in words":     {script: `echo '{"access_token":"t0ken","expires_in":"soon"}'`, want: "t0ken<nil>"},
+		"a life that is true": {script: `echo '{"access_token":"t0ken","expires_in":true}'`, want: "t0ken<nil>"},
+		"no token":            {script: "echo '{\"error\":\"s3cret\"}'", want: "JSON without access_token"},
+		"half of one":         {script: `echo '{"access_token":"s3cret'`, want: "JSON without access_token"},
+		"nothing":             {script: "true", want: "it printed nothing"},
+		"two lines":           {script: "echo s3cret; echo s3cret", want: "other characters that no token has"},
+		"a child":             {script: "sleep 3600 & echo t0ken", want: "t0ken<nil>"},
+		"too much":            {script: "while echo s3cret; do :; done", want: "more than 16 KB"},
+		"it fails":            {script: "echo s3cret; echo s3cret >&2; exit 3", want: "exit status 3"},
 		"its environment": {
 			script: "[ -n \"$PATH\" ] && env | grep -vE '^(PATH|HOME|PWD|SHLVL|_|OLDPWD)='; echo t0ken",
-			says:   "t0ken<nil>",
+			want:   "t0ken<nil>",
 		},
-		"no shell reads args": {script: "echo $#", says: "1<nil>"},
+		"no shell reads args": {script: "echo $#", want: "1<nil>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("SENDCODE_API_KEY", "s3cret")
 			source := oauth.New(oauth.Client{Command: []string{"/bin/sh", "-c", c.script, "sh", "; a $b `c`"}})
 			token, err := source.Token(t.Context(), "")
-			if said := token + fmt.Sprint(err); !strings.HasSuffix(said, c.says) || strings.Contains(said, "s3cret") {
-				t.Errorf("%q, want %q", said, c.says)
+			if got := token + fmt.Sprint(err); !strings.HasSuffix(got, c.want) || strings.Contains(got, "s3cret") {
+				t.Errorf("%q, want %q", got, c.want)
 			}
 			servertest.OK(t, oauth.Sources{"": source}.Close())
 		})
 	}
 	_, err := oauth.New(oauth.Client{Command: []string{"/not/there"}}).Token(t.Context(), "")
-	if said := fmt.Sprint(err); !strings.HasSuffix(said, "no such file or directory") || strings.Contains(said, "/not") {
-		t.Errorf("%q", said)
+	if got := fmt.Sprint(err); !strings.HasSuffix(got, "no such file or directory") || strings.Contains(got, "/not") {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestParseAccount(t *testing.T) {
 	if _, err := oauth.ParseAccount([]byte(strings.ReplaceAll(right, `\n`, `\\n`))); err != nil {
 		t.Errorf("line breaks escaped twice: %v", err)
 	}
-	for says, change := range map[string][]string{
+	for want, change := range map[string][]string{
 		"it is not JSON":                {"{", "x{"},
 		"its type differs":              {"service_account", "another"},
 		"has a person's login":          {"service_account", "authorized_user"},
@@ -353,8 +353,8 @@ func TestParseAccount(t *testing.T) {
 		"client_email, token_uri or ":   {`"client_email"`, `"email"`},
 	} {
 		text := strings.Replace(right, change[0], change[1], 1)
-		if _, err := oauth.ParseAccount([]byte(text)); text == right || err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
+		if _, err := oauth.ParseAccount([]byte(text)); text == right || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
 		}
 	}
 }

@@ -63,15 +63,15 @@ type Source struct {
 	ctx    context.Context // ends with the source
 	end    context.CancelFunc
 
-	mu       sync.Mutex
-	token    string
-	until    time.Time     // when the token ends, by the monotonic clock
-	renewal  chan struct{} // closed when the request under way ends; nil if no request is under way
-	timer    *time.Timer   // starts the next renewal
-	replaced bool          // a mail server's refusal has renewed the token
-	failure  error         // failure of the last request; nil if that gave a token
-	failedAt time.Time     // when requests began to fail
-	changed  func(failure error)
+	mu               sync.Mutex
+	token            string
+	until            time.Time     // when the token ends, by the monotonic clock
+	renewal          chan struct{} // closed when the request under way ends; nil if no request is under way
+	timer            *time.Timer   // starts the next renewal
+	renewedByRefusal bool          // a mail server's refusal has renewed the token
+	failure          error         // failure of the last request; nil if that gave a token
+	failedAt         time.Time     // when requests began to fail
+	changed          func(failure error)
 }
 
 // New makes the source of a client's tokens. It makes no request before Start or Token.
@@ -111,10 +111,10 @@ func (s *Source) state(refused string) (token string, renewal chan struct{}, fai
 	switch live := time.Now().Before(s.until); {
 	case live && s.token != refused:
 		return s.token, nil, nil
-	case live && s.replaced && s.renewal == nil:
+	case live && s.renewedByRefusal && s.renewal == nil:
 		return "", nil, errRefused
 	case live:
-		s.replaced = true
+		s.renewedByRefusal = true
 	case s.failure != nil:
 		return "", nil, s.failure
 	}
@@ -156,7 +156,7 @@ func (s *Source) startLocked() chan struct{} {
 func (s *Source) renewInTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replaced = false
+	s.renewedByRefusal = false
 	s.startLocked()
 }
 

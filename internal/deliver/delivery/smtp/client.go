@@ -107,44 +107,44 @@ func (c *Client) mayBegin(pooled *session, begin func() bool) (ok bool) {
 	return begin()
 }
 
-// deliver offers the mail over held, the session that acquire returned. If held is nil, deliver
-// opens a session. Afterwards it gives the session back to the pool. The result refused is true if
-// the server has accepted other connections but refuses this new connection or its first mail; see
-// refusesConnection.
+// deliver offers the mail over current, the session that acquire returned. If current is nil,
+// deliver opens a session. Afterwards it gives the session back to the pool. The result refused is
+// true if the server has accepted other connections but refuses this new connection or its first
+// mail; see refusesConnection.
 //
 // If the session that acquire returned fails before the server asked for the content, deliver tries
 // once more on a new connection; see worthFreshConnection. No other failure is retried. If ctx ends
 // before the final dot, the message was not sent, and the error is Temporary. If ctx ends after the
 // final dot, the outcome is Unknown, because a slow server may answer up to ten minutes after the
 // dot.
-func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.RenderedMail) (reply string,
+func (c *Client) deliver(ctx context.Context, current *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error, refused bool,
 ) {
 	var first *delivery.Error // over a kept connection
 	usable := false           // so that a panic closes the session without QUIT
-	defer func() { c.pool.release(held, usable) }()
-	if held != nil {
-		reply, usable, fail = held.deliver(ctx, mail, nil)
+	defer func() { c.pool.release(current, usable) }()
+	if current != nil {
+		reply, usable, fail = current.deliver(ctx, mail, nil)
 		if fail == nil || ctx.Err() != nil || !worthFreshConnection(fail) {
 			usable = !(fail != nil && fail.Crowded && c.pool.mailRefused()) && usable
 			return reply, fail, false
 		}
 		first, usable = fail, false
-		held.closeSocket()
-		held = nil // the new session replaces the held one in the pool
+		current.closeSocket()
+		current = nil // the new session replaces the current one in the pool
 		c.pool.replace()
 	}
 	// otherIsFree is a copy: mail.OtherIsFree changes when the mail goes to the next server.
 	config, began, otherIsFree := c.config, time.Now(), mail.OtherIsFree
-	config.hasty = func(waited time.Duration) bool {
+	config.shouldGiveUp = func(waited time.Duration) bool {
 		return c.pool.isSilent(waited) || otherIsFree != nil && otherIsFree()
 	}
-	held, fail = openSession(ctx, config)
+	current, fail = openSession(ctx, config)
 	if fail == nil {
 		c.pool.noteOpened(time.Since(began))
-		c.NoteCertificate(held.state, held.unverified)
-		held.served = func() { c.pool.noteServed(held) }
-		reply, usable, fail = held.deliver(ctx, mail, first)
+		c.NoteCertificate(current.state, current.unverified)
+		current.onServed = func() { c.pool.noteServed(current) }
+		reply, usable, fail = current.deliver(ctx, mail, first)
 	}
 	switch {
 	case refusesConnection(fail), refusesSilently(fail):
@@ -152,7 +152,7 @@ func (c *Client) deliver(ctx context.Context, held *session, mail *delivery.Rend
 	case fail != nil && fail.Crowded && c.pool.mailRefused():
 		usable = false
 	case usable:
-		c.pool.noteServed(held)
+		c.pool.noteServed(current)
 	}
 	return reply, fail, refused
 }

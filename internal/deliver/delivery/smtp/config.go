@@ -56,10 +56,10 @@ type Config struct {
 	// server, if the server refuses this login with the reply 535 and also offers PLAIN or
 	// LOGIN. withDefaults sets the pointer.
 	preferPlain *atomic.Bool
-	// hasty decides whether to give up a server that is silent while a connection is opened. The
-	// parameter waited is how long the server has been silent. If hasty returns true, the attempt
-	// ends. If hasty is nil, the attempt never ends early.
-	hasty func(waited time.Duration) bool
+	// shouldGiveUp decides whether to give up a server that is silent while a connection is opened.
+	// The parameter waited is how long the server has been silent. If shouldGiveUp returns true,
+	// the attempt ends. If shouldGiveUp is nil, the attempt never ends early.
+	shouldGiveUp func(waited time.Duration) bool
 	// Hello is the name that the service gives in EHLO, by default "localhost". A public relay
 	// expects the sending domain here.
 	Hello string

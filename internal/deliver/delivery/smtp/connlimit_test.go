@@ -11,7 +11,7 @@ import (
 func TestConnLimitLearnsFromAnswers(t *testing.T) {
 	start := time.Now()
 	const least, begin, most = 2, 4, 9
-	accept := func(l *connLimit, n connCounts) { l.accepted(n) }
+	accept := func(l *connLimit, n connCounts) { l.noteAccepted(n) }
 	for _, c := range []struct {
 		name string
 		did  func(l *connLimit)
@@ -64,21 +64,21 @@ func TestConnLimitLearnsFromAnswers(t *testing.T) {
 		},
 		{
 			name: "a silent refusal beside others that work", did: func(l *connLimit) {
-				l.opened(time.Second, start)
+				l.noteOpened(time.Second, start)
 				l.connRefused(connCounts{open: 4, unproven: 1}, true, start.Add(aliveFor-1))
 			},
 			after: time.Minute, now: 3, soon: 3,
 		},
 		{
 			name: "a silent refusal of a server that is down", did: func(l *connLimit) {
-				l.answered(start)
+				l.noteAnswered(start)
 				l.connRefused(connCounts{open: 4, unproven: 1}, true, start.Add(aliveFor))
 			},
 			after: time.Minute, now: 6, soon: 7,
 		},
 		{
 			name: "a silent refusal of the only one", did: func(l *connLimit) {
-				l.answered(start)
+				l.noteAnswered(start)
 				l.connRefused(connCounts{open: 1, unproven: 1}, true, start)
 			},
 			now: 6, soon: 7,
@@ -101,7 +101,7 @@ func TestConnLimitLearnsFromAnswers(t *testing.T) {
 		},
 		{
 			name: "it is down after it refused the third: that limit lasts", did: func(l *connLimit) {
-				l.answered(start)
+				l.noteAnswered(start)
 				l.connRefused(connCounts{open: 3, unproven: 1}, false, start)
 				l.connRefused(connCounts{open: 2, unproven: 1}, true, start.Add(aliveFor))
 				accept(l, connCounts{open: 1})
@@ -168,7 +168,7 @@ func TestConnLimitSaysWhetherOthersWork(t *testing.T) {
 		{n: connCounts{open: 2, quits: 5}, others: true},
 	} {
 		l := newConnLimit(2, 4, 9)
-		l.answered(now)
+		l.noteAnswered(now)
 		servertest.Same(t, "others work", l.connRefused(c.n, c.silent, now), c.others)
 		servertest.Same(t, "closes", l.mailRefused(c.n, now), c.closed)
 	}
@@ -191,8 +191,8 @@ func TestConnLimitNoticesSilence(t *testing.T) {
 		{n: connCounts{open: 2, unproven: 1}, waited: 6 * time.Second, since: aliveFor},
 	} {
 		l := newConnLimit(2, 4, 9)
-		l.opened(3*time.Second, now)
-		l.opened(time.Second, now)
+		l.noteOpened(3*time.Second, now)
+		l.noteOpened(time.Second, now)
 		servertest.Same(t, "silent", l.isSilent(c.n, c.waited, now.Add(c.since)), c.want)
 	}
 	l := newConnLimit(2, 4, 9)

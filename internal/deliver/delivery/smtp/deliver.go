@@ -12,15 +12,15 @@ import (
 
 // deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the
 // mail, and whether the session can be used again. If ctx is canceled during any step of the
-// transaction, deliver closes the socket. For used see blameRecipient.
-func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail, used *delivery.Error) (reply string, usable bool,
+// transaction, deliver closes the socket. For keptFailure see blameRecipient.
+func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail, keptFailure *delivery.Error) (reply string, usable bool,
 	fail *delivery.Error,
 ) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	defer stop()
 	s.reused = s.mails > 0
 	s.mails++
-	s.hastyRecipient = func(time.Duration) bool {
+	s.shouldGiveUpRecipient = func(time.Duration) bool {
 		return mail.OtherIsFree != nil && mail.OtherIsFree()
 	}
 	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
@@ -28,8 +28,8 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail, used
 	if fail == nil {
 		reply, fail = s.sendContent(ctx, mail.Content)
 	}
-	usable = stop() && !s.adrift && (fail == nil || !fail.ConnectionEnds)
-	blameRecipient(fail, used, mail.Message.Stranger)
+	usable = stop() && !s.unusable && (fail == nil || !fail.ConnectionEnds)
+	blameRecipient(fail, keptFailure, mail.Message.Stranger)
 	s.stale = fail != nil
 	return reply, usable, fail
 }
@@ -54,7 +54,7 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 		if fail := s.runStep(ctx, delivery.StageMail, func() error { return s.sendCommands(commands[0]) }); fail != nil {
 			return fail
 		}
-		s.served()
+		s.onServed()
 		commands = commands[1:]
 	}
 	if s.offers("PIPELINING") {
@@ -220,7 +220,7 @@ func (s *session) sendPipelined(ctx context.Context, commands []command) (first 
 	last := first
 	for _, c := range commands[1:] {
 		if last != nil && last.ConnectionEnds {
-			s.adrift = true
+			s.unusable = true
 			return first
 		}
 		last = s.awaitStep(ctx, c.stage, func() error { return s.readExpected(c) })
@@ -228,6 +228,6 @@ func (s *session) sendPipelined(ctx context.Context, commands []command) (first 
 			first = last
 		}
 	}
-	s.adrift = first != nil && (last == nil || last.ConnectionEnds)
+	s.unusable = first != nil && (last == nil || last.ConnectionEnds)
 	return first
 }

@@ -76,7 +76,7 @@ func withOwnCause(e *delivery.Error, err error) *delivery.Error {
 // refusesConnection reports whether the failure of the first mail over a connection may mean that
 // there is one connection too many.
 func refusesConnection(fail *delivery.Error) bool {
-	return fail != nil && fail.Crowded && fail.BefallsAll() && fail.About != delivery.AboutPace
+	return fail != nil && fail.Crowded && fail.AffectsOthers() && fail.About != delivery.AboutPace
 }
 
 // refusesSilently is like refusesConnection, but for a failure without a reply. It reports whether
@@ -98,20 +98,20 @@ func refusesSilently(fail *delivery.Error) bool {
 }
 
 // blameRecipient sets About to AboutRecipient if a failure is due to the recipient, although the
-// reply alone says otherwise. used is the mail's earlier failure over a kept connection, if the
-// mail was then offered over a fresh connection; otherwise nil.
-func blameRecipient(fail, used *delivery.Error, stranger bool) {
-	if endedBoth(used, fail) || stranger && dependsOnRecipient(fail) {
+// reply alone says otherwise. keptFailure is the mail's earlier failure over a kept connection, if
+// the mail was then offered over a fresh connection; otherwise nil.
+func blameRecipient(fail, keptFailure *delivery.Error, stranger bool) {
+	if endedBoth(keptFailure, fail) || stranger && dependsOnRecipient(fail) {
 		fail.About, fail.Crowded = delivery.AboutRecipient, false
 	}
 }
 
-// endedBoth reports whether a mail ended first a used and then a fresh connection at the same step,
-// after MAIL. The used connection had delivered other mails before. For example, some servers
-// answer 421 to one recipient.
-func endedBoth(used, fresh *delivery.Error) bool {
-	return used != nil && fresh != nil && used.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
-		used.Stage == fresh.Stage && used.Stage != delivery.StageMail
+// endedBoth reports whether a mail ended first a keptFailure and then a fresh connection at the
+// same step, after MAIL. The used connection had delivered other mails before. For example, some
+// servers answer 421 to one recipient.
+func endedBoth(keptFailure, fresh *delivery.Error) bool {
+	return keptFailure != nil && fresh != nil && keptFailure.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
+		keptFailure.Stage == fresh.Stage && keptFailure.Stage != delivery.StageMail
 }
 
 // dependsOnRecipient reports whether a stranger, who chose the recipient's domain, may have caused

@@ -230,7 +230,7 @@ func (p *pool) release(s *session, usable bool) {
 		p.conns.unproven--
 	}
 	if usable && s != nil {
-		p.limit.answered(time.Now())
+		p.limit.noteAnswered(time.Now())
 	}
 	switch {
 	case s == nil:
@@ -260,11 +260,11 @@ func (p *pool) mailRefused() (closes bool) {
 	return p.limit.mailRefused(p.conns, time.Now())
 }
 
-// noteOpened locks the pool for connLimit.opened.
+// noteOpened locks the pool for connLimit.noteOpened.
 func (p *pool) noteOpened(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit.opened(took, time.Now())
+	p.limit.noteOpened(took, time.Now())
 }
 
 // isSilent locks the pool for connLimit.isSilent.
@@ -285,7 +285,7 @@ func (p *pool) noteServed(s *session) {
 	}
 	s.proven = true
 	p.conns.unproven--
-	p.limit.accepted(p.conns)
+	p.limit.noteAccepted(p.conns)
 	p.serveWaitingLocked()
 }
 

@@ -110,7 +110,7 @@ func TestPoolRefusedConnHasNotWorked(t *testing.T) {
 	}
 	servertest.Same(t, "others", p.connRefused(false), true)
 	p.noteServed(trials[0])
-	servertest.Same(t, "have worked", p.limit.worked, 3)
+	servertest.Same(t, "have worked", p.limit.provenConns, 3)
 }
 
 // A Temporary failure at RCPT or later is due to the recipient that a stranger chose, unless it is
@@ -147,34 +147,34 @@ func TestBlameRecipient(t *testing.T) {
 // known person's mail, any other failure is about what the reply says.
 func TestBlameRecipientOfTwoConnections(t *testing.T) {
 	for _, c := range []struct {
-		name        string
-		used, fresh *delivery.Error
-		blamed      bool
+		name               string
+		keptFailure, fresh *delivery.Error
+		blamed             bool
 	}{
 		{name: "only a fresh one", fresh: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection}},
 		{
-			name: "both at RCPT", used: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
+			name: "both at RCPT", keptFailure: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
 			fresh: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection}, blamed: true,
 		},
 		{
-			name: "both at MAIL", used: &delivery.Error{Stage: delivery.StageMail, About: delivery.AboutConnection},
+			name: "both at MAIL", keptFailure: &delivery.Error{Stage: delivery.StageMail, About: delivery.AboutConnection},
 			fresh: &delivery.Error{Stage: delivery.StageMail, About: delivery.AboutConnection},
 		},
 		{
-			name: "at two steps", used: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
+			name: "at two steps", keptFailure: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
 			fresh: &delivery.Error{Stage: delivery.StageData, About: delivery.AboutConnection},
 		},
 		{
-			name: "the used one broke", used: &delivery.Error{Stage: delivery.StageRcpt},
+			name: "the used one broke", keptFailure: &delivery.Error{Stage: delivery.StageRcpt},
 			fresh: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
 		},
 		{
-			name: "the fresh one broke", used: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
+			name: "the fresh one broke", keptFailure: &delivery.Error{Stage: delivery.StageRcpt, About: delivery.AboutConnection},
 			fresh: &delivery.Error{Stage: delivery.StageRcpt},
 		},
 	} {
 		c.fresh.Class, c.fresh.Crowded = delivery.Temporary, true
-		blameRecipient(c.fresh, c.used, false)
+		blameRecipient(c.fresh, c.keptFailure, false)
 		servertest.Same(t, c.name, c.fresh.About == delivery.AboutRecipient, c.blamed)
 		servertest.Same(t, c.name+": crowded", c.fresh.Crowded, !c.blamed)
 	}

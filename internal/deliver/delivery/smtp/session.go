@@ -16,10 +16,10 @@ import (
 
 // session is one open connection to the server. One goroutine uses it at a time.
 type session struct {
-	config Config
-	conn   *countedConn
-	guard  *replyReader
-	client *smtp.Client
+	config  Config
+	conn    *countedConn
+	replies *replyReader
+	client  *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
 	// unverified is the reason why the certificate is not trusted, if the mode is TLSOpportunistic.
@@ -38,19 +38,19 @@ type session struct {
 	proven bool
 	// stale is true if the last transaction failed. Then the next one must send RSET first.
 	stale bool
-	// adrift is true if the session cannot be used again. The replies may no longer match the
+	// unusable is true if the session cannot be used again. The replies may no longer match the
 	// commands, or the server may be waiting for content.
-	adrift bool
+	unusable bool
 	// lines is a buffer in which commands and content are assembled before they are sent.
 	lines []byte
 	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
-	// served is called when the server has accepted the command MAIL of a mail that a stranger
+	// onServed is called when the server has accepted the command MAIL of a mail that a stranger
 	// requested; see pool.noteServed.
-	served func()
-	// hastyRecipient is Config.hasty for the answers to RCPT and DATA, which depend on the
-	// recipient.
-	hastyRecipient func(waited time.Duration) bool
+	onServed func()
+	// shouldGiveUpRecipient is Config.shouldGiveUp for the answers to RCPT and DATA, which depend
+	// on the recipient.
+	shouldGiveUpRecipient func(waited time.Duration) bool
 	// idleSince is when the session was last put back into the pool.
 	idleSince time.Time
 }
@@ -78,9 +78,9 @@ func openSession(ctx context.Context, config Config) (*session, *delivery.Error)
 func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 	dialing, done := context.WithTimeout(ctx, dialTimeout)
 	defer done()
-	if hasty := config.hasty; hasty != nil {
+	if shouldGiveUp := config.shouldGiveUp; shouldGiveUp != nil {
 		defer time.AfterFunc(shortTimeout, func() {
-			if hasty(shortTimeout) {
+			if shouldGiveUp(shortTimeout) {
 				done()
 			}
 		}).Stop()
@@ -90,7 +90,7 @@ func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 		return nil, newError(ctx, delivery.StageDial, err, delivery.PrivateData{})
 	}
 	s := &session{
-		config: config, conn: &countedConn{Conn: conn}, guard: &replyReader{},
+		config: config, conn: &countedConn{Conn: conn}, replies: &replyReader{},
 		private: delivery.PrivateData{Login: []string{config.Username, config.Password}},
 	}
 	stop, ready := context.AfterFunc(ctx, s.closeSocket), false
@@ -133,9 +133,9 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 		state := secure.ConnectionState()
 		conn, s.state = secure, &state
 	}
-	s.guard.source = conn
+	s.replies.source = conn
 	fail := s.runStep(ctx, delivery.StageHello, func() (err error) {
-		s.client, err = smtp.NewClient(replyConn{conn, s.guard}, s.config.Host)
+		s.client, err = smtp.NewClient(replyConn{conn, s.replies}, s.config.Host)
 		if err != nil {
 			return err
 		}
@@ -183,9 +183,9 @@ func (s *session) startTLS() error {
 	if err := s.client.StartTLS(config); err != nil {
 		return err
 	}
-	// From here on the replies are inside TLS, so the new guard reads the decrypted bytes.
-	s.guard = &replyReader{source: s.client.Text.R}
-	s.client.Text.R = bufio.NewReader(s.guard)
+	// From here on the replies are inside TLS, so the new reader of replies reads decrypted bytes.
+	s.replies = &replyReader{source: s.client.Text.R}
+	s.client.Text.R = bufio.NewReader(s.replies)
 	return nil
 }
 
@@ -218,7 +218,7 @@ func (s *session) verify(state tls.ConnectionState) error {
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
 	keptTimeout    = 5 * time.Second  // the first step on a kept connection, which the server may have closed unnoticed
-	shortTimeout   = 5 * time.Second  // a step for which hasty returns true
+	shortTimeout   = 5 * time.Second  // a step for which shouldGiveUp returns true
 	commandTimeout = 30 * time.Second // any other step with all its round trips, or writing the body
 	dotTimeout     = 10 * time.Minute // the answer to the final dot (RFC 5321 section 4.5.3.2.6)
 	quitTimeout    = time.Second      // QUIT and its reply
@@ -242,17 +242,17 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	case s.reused:
 		limit, s.reused = keptTimeout, false
 	}
-	var hasty func(time.Duration) bool
+	var shouldGiveUp func(time.Duration) bool
 	switch {
 	case s.mails == 0:
-		hasty = s.config.hasty
+		shouldGiveUp = s.config.shouldGiveUp
 	case stage == delivery.StageRcpt, stage == delivery.StageData:
-		hasty = s.hastyRecipient
+		shouldGiveUp = s.shouldGiveUpRecipient
 	}
-	s.conn.startStep(limit, hasty)
+	s.conn.startStep(limit, shouldGiveUp)
 	err := run()
-	if s.guard.torn != nil {
-		return newError(ctx, stage, s.guard.torn, s.private)
+	if s.replies.brokenBy != nil {
+		return newError(ctx, stage, s.replies.brokenBy, s.private)
 	}
 	if err != nil {
 		return newError(ctx, stage, err, s.private)

@@ -49,8 +49,8 @@ func openWithToken(ctx context.Context, config Config) (s *session, fail *delive
 func (s *session) showToken(mechanism string) error {
 	auth := &tokenAuth{mechanism: mechanism, config: s.config}
 	err := s.client.Auth(auth)
-	if err != nil && auth.said != "" {
-		return fmt.Errorf("%w: %w", delivery.SafeError("the server says "+auth.said), err)
+	if err != nil && auth.refusalText != "" {
+		return fmt.Errorf("%w: %w", delivery.SafeError("the server says "+auth.refusalText), err)
 	}
 	return err
 }
@@ -61,10 +61,10 @@ const maxAuthLine = 512
 
 // tokenAuth is the client's side of tokenMechanisms. The caller has checked the encryption.
 type tokenAuth struct {
-	mechanism string
-	config    Config
-	response  string // not sent yet
-	said      string
+	mechanism   string
+	config      Config
+	response    string // not sent yet
+	refusalText string
 }
 
 // Start implements the Auth of go-mail/smtp.
@@ -95,7 +95,7 @@ func (a *tokenAuth) Next(challenge []byte, more bool) ([]byte, error) {
 		a.response = ""
 		return response, nil
 	case json.Unmarshal(challenge, &refusal) == nil:
-		a.said = delivery.RedactReply("status "+refusal.Status+" for "+refusal.Scope,
+		a.refusalText = delivery.RedactReply("status "+refusal.Status+" for "+refusal.Scope,
 			delivery.PrivateData{Login: []string{a.config.Username, a.config.Password}})
 	}
 	if a.mechanism == "OAUTHBEARER" {

@@ -140,7 +140,7 @@ func TestLoginByToken(t *testing.T) {
 			if !strings.HasPrefix(line, c.line) || (c.line == "") != (line == "") || len(c.tokens[0]) > 500 && line != c.line {
 				t.Errorf("said %q, want %q", line, c.line)
 			}
-			servertest.Same(t, "requests at the token server", tokens.Asked(), c.asked)
+			servertest.Same(t, "requests at the token server", tokens.Requests(), c.asked)
 		})
 	}
 }

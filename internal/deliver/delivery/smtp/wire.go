@@ -20,35 +20,36 @@ type countedConn struct {
 	net.Conn
 	// sent counts the bytes that the kernel has accepted.
 	sent int64
-	// room is the number of bytes that may still be read in this step.
-	room int
-	// began is when the step began, and until is its deadline. The function hasty decides whether
-	// to give up a slow server before this deadline. The parameter waited is how long the server
-	// has not answered. From shortTimeout on, hasty is called repeatedly, and the step ends as soon
-	// as it returns true. If hasty is nil, the step waits until its deadline.
+	// bytesLeft is the number of bytes that may still be read in this step.
+	bytesLeft int
+	// began is when the step began, and until is its deadline. The function shouldGiveUp decides
+	// whether to give up a slow server before this deadline. The parameter waited is how long the
+	// server has not answered. From shortTimeout on, shouldGiveUp is called repeatedly, and the
+	// step ends as soon as it returns true. If shouldGiveUp is nil, the step waits until its
+	// deadline.
 	began, until time.Time
-	hasty        func(waited time.Duration) bool
+	shouldGiveUp func(waited time.Duration) bool
 }
 
 // startStep sets the deadline of a step, and how many bytes the server may send within it.
-func (c *countedConn) startStep(limit time.Duration, hasty func(waited time.Duration) bool) {
-	c.room, c.began, c.hasty = maxStepBytes, time.Now(), hasty
+func (c *countedConn) startStep(limit time.Duration, shouldGiveUp func(waited time.Duration) bool) {
+	c.bytesLeft, c.began, c.shouldGiveUp = maxStepBytes, time.Now(), shouldGiveUp
 	c.until = c.began.Add(limit)
 	_ = c.SetDeadline(c.until) // fails only on a closed socket; then the step fails, too
-	if hasty != nil {
+	if shouldGiveUp != nil {
 		_ = c.SetReadDeadline(c.began.Add(min(limit, shortTimeout)))
 	}
 }
 
 // waitsOn reports whether the step still waits for the server, although a read failed with err at
 // its deadline. If so, waitsOn sets the next deadline, and the caller reads again. The step stops
-// waiting if hasty returns true, or if the deadline of the whole step has passed.
+// waiting if shouldGiveUp returns true, or if the deadline of the whole step has passed.
 func (c *countedConn) waitsOn(err error) bool {
 	now := time.Now()
-	if c.hasty == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !now.Before(c.until) {
+	if c.shouldGiveUp == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !now.Before(c.until) {
 		return false
 	}
-	if c.hasty(now.Sub(c.began)) {
+	if c.shouldGiveUp(now.Sub(c.began)) {
 		_ = c.SetDeadline(now) // so that HELO, which follows a failed EHLO, fails at once, too
 		return false
 	}
@@ -60,14 +61,14 @@ func (c *countedConn) waitsOn(err error) bool {
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {
-	if c.room <= 0 {
+	if c.bytesLeft <= 0 {
 		return 0, errReplyTooLong
 	}
-	n, err := c.Conn.Read(p[:min(len(p), c.room)])
+	n, err := c.Conn.Read(p[:min(len(p), c.bytesLeft)])
 	for n == 0 && c.waitsOn(err) {
-		n, err = c.Conn.Read(p[:min(len(p), c.room)])
+		n, err = c.Conn.Read(p[:min(len(p), c.bytesLeft)])
 	}
-	c.room -= n
+	c.bytesLeft -= n
 	return n, err
 }
 
@@ -88,11 +89,11 @@ func (c *countedConn) Write(p []byte) (int, error) {
 // remembers such a break. Second, net/textproto does not accept a line with a code and no text (RFC
 // 5321 section 4.2) as a reply. So replyReader adds a blank after the code.
 type replyReader struct {
-	source io.Reader
-	within bool   // the last byte that was read did not end a line
-	torn   error  // error that broke the stream within a line
-	digits int    // how many digits the line has so far; -1 if it has another character
-	rest   []byte // bytes that were read and did not fit into the caller's buffer
+	source   io.Reader
+	within   bool   // the last byte that was read did not end a line
+	brokenBy error  // error that broke the stream within a line
+	digits   int    // how many digits the line has so far; -1 if it has another character
+	rest     []byte // bytes that were read and did not fit into the caller's buffer
 }
 
 func (r *replyReader) Read(p []byte) (int, error) {
@@ -106,7 +107,7 @@ func (r *replyReader) Read(p []byte) (int, error) {
 		r.within = p[n-1] != '\n'
 	}
 	if err != nil && r.within {
-		r.torn = err
+		r.brokenBy = err
 	}
 	out := r.withBlanks(p[:n])
 	n = copy(p, out)
@@ -134,7 +135,7 @@ func (r *replyReader) withBlanks(read []byte) []byte {
 // replyConn is a connection that is read through a replyReader.
 type replyConn struct {
 	net.Conn
-	guard *replyReader
+	replies *replyReader
 }
 
-func (c replyConn) Read(p []byte) (int, error) { return c.guard.Read(p) }
+func (c replyConn) Read(p []byte) (int, error) { return c.replies.Read(p) }

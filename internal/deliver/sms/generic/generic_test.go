@@ -46,7 +46,7 @@ func genericRig() smstest.Rig {
 		return `{"messages": [{"id": "msg-1", "status": ` + code + `, "error": "` + smstest.Private + ` 739154"}]}`
 	}
 	r := smstest.Rig{
-		Name: "generic", ID: "msg-1", Taken: smstest.Reply(202, answer(`"0"`)),
+		Name: "generic", ID: "msg-1", Accepted: smstest.Reply(202, answer(`"0"`)),
 		Cases: map[string]smstest.Outcome{
 			"rejected":  smstest.Case(smstest.Reply(200, answer(`"6"`)), delivery.Rejected, "", 0),
 			"temporary": smstest.PerNumber(smstest.Reply(200, answer(`1`))),
@@ -94,7 +94,7 @@ func kannelDescription(endpoint string) Config {
 
 func kannelRig() smstest.Rig {
 	return smstest.Rig{
-		Name: "kannel", Taken: smstest.Reply(202, "0: Accepted for delivery"), ID: smstest.Sample().ID, // the ID in the URL of polls
+		Name: "kannel", Accepted: smstest.Reply(202, "0: Accepted for delivery"), ID: smstest.Sample().ID, // the ID in the URL of polls
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			g := kannelDescription(endpoint)
 			g.Poll = pollSettings{URL: endpoint + "/{id}", Status: "$.state"}
@@ -276,7 +276,7 @@ func TestGenericPollStatus(t *testing.T) {
 		g.Delivered, g.Undelivered = []string{"DELIVRD"}, []string{"UNDELIV", "EXPIRED"}
 		return open(g)
 	}}
-	smstest.PollContract(t, smstest.Asked{
+	smstest.PollContract(t, smstest.PollRig{
 		Rig: generic, ID: "m/1",
 		Check: func(r *http.Request, _ string) error {
 			return smstest.Want([]string{r.Method, r.URL.RequestURI()}, "GET", "/messages/m%2F1?to=%2B8613812345678")
@@ -298,7 +298,7 @@ func TestGenericPollStatus(t *testing.T) {
 }
 
 func TestGenericProbe(t *testing.T) {
-	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Said{}, nil)
+	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Answer{}, nil)
 }
 
 func TestDescribedReceipts(t *testing.T) {

@@ -21,24 +21,24 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-type Said struct {
+type Answer struct {
 	Status int
 	Body   string
 }
 
 // Rig describes a carrier for Contract.
 type Rig struct {
-	Name  string
-	Make  func(t *testing.T, endpoint string) sms.Carrier
-	Check func(r *http.Request, body string) error // checks the request by the carrier's documentation, with the signature
-	Taken Said
-	ID    string // the carrier's ID of the message
-	Cases map[string]Outcome
+	Name     string
+	Make     func(t *testing.T, endpoint string) sms.Carrier
+	Check    func(r *http.Request, body string) error // checks the request by the carrier's documentation, with the signature
+	Accepted Answer
+	ID       string // the carrier's ID of the message
+	Cases    map[string]Outcome
 }
 
 // Outcome is an answer of a carrier, and the failure that Send must return for it.
 type Outcome struct {
-	Said
+	Answer
 	Class  delivery.ErrorClass
 	Reason string
 	Hold   time.Duration
@@ -46,14 +46,16 @@ type Outcome struct {
 	PerNumber bool
 }
 
-func Reply(status int, body string) Said { return Said{status, body} }
+func Reply(status int, body string) Answer { return Answer{status, body} }
 
-func Case(s Said, class delivery.ErrorClass, reason string, hold time.Duration) Outcome {
-	return Outcome{Said: s, Class: class, Reason: reason, Hold: hold}
+func Case(s Answer, class delivery.ErrorClass, reason string, hold time.Duration) Outcome {
+	return Outcome{Answer: s, Class: class, Reason: reason, Hold: hold}
 }
 
 // PerNumber returns a temporary failure that may concern only this number.
-func PerNumber(s Said) Outcome { return Outcome{Said: s, Class: delivery.Temporary, PerNumber: true} }
+func PerNumber(s Answer) Outcome {
+	return Outcome{Answer: s, Class: delivery.Temporary, PerNumber: true}
+}
 
 func Want(got []string, want ...string) error {
 	if !slices.Equal(got, want) {
@@ -108,7 +110,7 @@ func (f *Fake) requests() int {
 	return f.seen
 }
 
-func Says(s Said) http.HandlerFunc {
+func Says(s Answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(s.Status)
 		_, _ = io.WriteString(w, s.Body)
@@ -132,18 +134,18 @@ func hijacked(raw string) http.HandlerFunc {
 // secret.
 func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *delivery.Error) {
 	t.Helper()
-	receipt, fail := c.Send(ctx, Sample())
+	result, fail := c.Send(ctx, Sample())
 	if fail != nil {
-		discreet(t, fail, *fail, receipt)
+		wantNoSecret(t, fail, *fail, result)
 	}
-	return receipt, fail
+	return result, fail
 }
 
-func discreet(t *testing.T, told ...any) {
+func wantNoSecret(t *testing.T, values ...any) {
 	t.Helper()
 	for _, secret := range []string{Private, "739154", "13812345678", "t0ken"} {
-		if strings.Contains(fmt.Sprintf("%v %+v %#v", told, told, told), secret) {
-			t.Errorf("%q stands in %v", secret, told)
+		if strings.Contains(fmt.Sprintf("%v %+v %#v", values, values, values), secret) {
+			t.Errorf("%q stands in %v", secret, values)
 		}
 	}
 }
@@ -153,11 +155,11 @@ func discreet(t *testing.T, told ...any) {
 func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	f := NewFake(t, r, respond)
-	receipt, fail := Send(t, ctx, r.Make(t, f.URL))
+	result, fail := Send(t, ctx, r.Make(t, f.URL))
 	if f.requests() != requests {
 		t.Errorf("%d requests, want %d", f.requests(), requests)
 	}
-	return receipt, fail
+	return result, fail
 }
 
 // with returns the handler with additional headers, given as names and values.
@@ -173,13 +175,13 @@ func with(answer http.HandlerFunc, header ...string) http.HandlerFunc {
 // Contract tests Send of the carrier that the rig describes.
 func Contract(t *testing.T, r Rig) {
 	t.Run("accepted", func(t *testing.T) {
-		if receipt, fail := try(t, r, t.Context(), Says(r.Taken), 1); fail != nil || receipt.CarrierID != r.ID {
-			t.Errorf("%+v, %v", receipt, fail)
+		if result, fail := try(t, r, t.Context(), Says(r.Accepted), 1); fail != nil || result.CarrierID != r.ID {
+			t.Errorf("%+v, %v", result, fail)
 		}
 	})
 	for name, o := range r.Cases {
 		t.Run(name, func(t *testing.T) {
-			_, fail := try(t, r, t.Context(), Says(o.Said), 1)
+			_, fail := try(t, r, t.Context(), Says(o.Answer), 1)
 			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold ||
 				fail.Stage != delivery.StageAnswer ||
 				o.PerNumber != (fail.Class == delivery.Temporary && fail.About == delivery.AboutRecipient) {
@@ -195,21 +197,21 @@ func Contract(t *testing.T, r Rig) {
 		wait    time.Duration
 	}{
 		"too many, with a wait": {
-			with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"),
+			with(Says(Answer{http.StatusTooManyRequests, quoting}), "Retry-After", "7"),
 			delivery.Temporary, 7 * time.Second,
 		},
-		"away, with a date": {with(Says(Said{http.StatusServiceUnavailable, ""}), "Date", "Fri, 20 Nov 2026 13:00:00 GMT",
+		"away, with a date": {with(Says(Answer{http.StatusServiceUnavailable, ""}), "Date", "Fri, 20 Nov 2026 13:00:00 GMT",
 			"Retry-After", "Fri, 20 Nov 2026 13:00:09 GMT"), delivery.Temporary, 9 * time.Second},
-		"our key is refused":    {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
-		"the server broke":      {Says(Said{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
-		"a gateway gave up":     {Says(Said{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
+		"our key is refused":    {Says(Answer{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
+		"the server broke":      {Says(Answer{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
+		"a gateway gave up":     {Says(Answer{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
 		"no answer":             {hijacked(""), delivery.Unknown, 0},
 		"half a status line":    {hijacked("HTTP/1.1 20"), delivery.Unknown, 0},
-		"half an answer":        {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Taken.Body[:3]), delivery.Unknown, 0},
+		"half an answer":        {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Accepted.Body[:3]), delivery.Unknown, 0},
 		"an endless answer":     {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)), delivery.Unknown, 0},
-		"200 and no such thing": {Says(Said{http.StatusOK, quoting}), delivery.Unknown, 0},
-		"another address":       {with(Says(Said{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"), delivery.Temporary, 0},
-		"its answer elsewhere":  {with(Says(Said{http.StatusSeeOther, ""}), "Location", "/done"), delivery.Unknown, 0},
+		"200 and no such thing": {Says(Answer{http.StatusOK, quoting}), delivery.Unknown, 0},
+		"another address":       {with(Says(Answer{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"), delivery.Temporary, 0},
+		"its answer elsewhere":  {with(Says(Answer{http.StatusSeeOther, ""}), "Location", "/done"), delivery.Unknown, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, fail := try(t, r, t.Context(), c.respond, 1); fail == nil || fail.Class != c.class || fail.RetryAfter != c.wait {
@@ -245,7 +247,7 @@ func Contract(t *testing.T, r Rig) {
 		"nothing listens": {nowhere, t.Context()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, fail := try(t, c.rig, c.ctx, Says(r.Taken), 0)
+			_, fail := try(t, c.rig, c.ctx, Says(r.Accepted), 0)
 			if fail == nil || fail.Class != delivery.Temporary || fail.Stage != delivery.StageDial {
 				t.Errorf("%v", fail)
 			}
@@ -253,13 +255,13 @@ func Contract(t *testing.T, r Rig) {
 	}
 }
 
-// Asked is a carrier that can be polled.
-type Asked struct {
+// PollRig is a carrier that can be polled.
+type PollRig struct {
 	Rig                         Rig
 	ID                          string
 	Check                       func(r *http.Request, body string) error
 	Delivered, Lost, Open, None string // None: the carrier's answer if it has no such message
-	Refusal                     Said
+	Refusal                     Answer
 }
 
 // AskedAt is late in the evening in UTC, when Aliyun's clock already shows the next day.
@@ -268,20 +270,20 @@ var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 // PollContract tests the polls of a carrier. The request must be as documented, with its signature,
 // and an answer counts only for this message. The error of a failed poll is never Rejected, because
 // it says nothing about the message, and contains nothing private.
-func PollContract(t *testing.T, c Asked) {
+func PollContract(t *testing.T, c PollRig) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
 		respond   http.HandlerFunc
 		want      int
 		delivered bool
 	}{
-		"delivered": {Says(Said{200, c.Delivered}), known, true}, "lost": {Says(Said{200, c.Lost}), known, false},
-		"under way": {Says(Said{200, c.Open}), unknown, false}, "of others": {Says(Said{200, c.None}), unknown, false},
-		"of another message": {Says(Said{200, strings.ReplaceAll(c.Delivered, c.ID, "another")}), fails, false},
+		"delivered": {Says(Answer{200, c.Delivered}), known, true}, "lost": {Says(Answer{200, c.Lost}), known, false},
+		"under way": {Says(Answer{200, c.Open}), unknown, false}, "of others": {Says(Answer{200, c.None}), unknown, false},
+		"of another message": {Says(Answer{200, strings.ReplaceAll(c.Delivered, c.ID, "another")}), fails, false},
 		"refused":            {Says(c.Refusal), fails, false},
-		"no sense":           {Says(Said{200, "<html>" + Private}), fails, false},
-		"broke":              {Says(Said{500, c.Delivered}), fails, false},
-		"too many":           {Says(Said{429, c.Delivered}), fails, false},
+		"no sense":           {Says(Answer{200, "<html>" + Private}), fails, false},
+		"broke":              {Says(Answer{500, c.Delivered}), fails, false},
+		"too many":           {Says(Answer{429, c.Delivered}), fails, false},
 		"cut":                {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]), fails, false},
 	} {
 		// If a carrier answers with lists, or does not repeat the ID, there is no answer about
@@ -299,7 +301,7 @@ func PollContract(t *testing.T, c Asked) {
 			fail.Class == delivery.Rejected {
 			t.Errorf("%s, %s: %+v, %v, %v", c.Rig.Name, name, got, final, err)
 		}
-		discreet(t, err)
+		wantNoSecret(t, err)
 	}
 }
 
@@ -307,21 +309,21 @@ func StatusQueryOf(id string) sms.StatusQuery {
 	return sms.StatusQuery{Send: Sample().ID, CarrierID: id, To: Sample().To, Country: "CN", At: AskedAt}
 }
 
-func (a Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, error) {
+func (p PollRig) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, error) {
 	t.Helper()
-	r := a.Rig
-	r.Check = a.Check
+	r := p.Rig
+	r.Check = p.Check
 	carrier := r.Make(t, NewFake(t, r, respond).URL)
 	poller, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Polled: true}}, sms.CarriersOptions{}).Poller(carrier.Name())
 	if !ok {
 		t.Fatal("it can't be asked")
 	}
-	return poller.PollStatus(context.Background(), StatusQueryOf(a.ID))
+	return poller.PollStatus(context.Background(), StatusQueryOf(p.ID))
 }
 
-// Refused checks settings with one wrong key each. found has the errors of each case by that key,
-// and they must name only that key.
-func Refused(t *testing.T, found map[string]map[string]error) {
+// CheckSettings checks settings with one wrong key each. found has the errors of each case by that
+// key, and they must name only that key.
+func CheckSettings(t *testing.T, found map[string]map[string]error) {
 	t.Helper()
 	for key, wrong := range found {
 		if wrong[key] == nil || len(wrong) != 1 {
@@ -340,14 +342,14 @@ func ReporterOf(t *testing.T, c sms.Carrier) sms.ReportParser {
 }
 
 // ProbeContract probes a carrier that answers s.
-func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error, s Said, want error) {
+func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error, s Answer, want error) {
 	t.Helper()
 	r.Check = check
 	got, err := sms.Probe(context.Background(), r.Make(t, NewFake(t, r, Says(s)).URL))
 	if !errors.Is(err, want) || err == nil && !strings.HasPrefix(got, "127.0.0.1 answers") || err != nil && got != "" {
 		t.Errorf("%s: %q, %v", r.Name, got, err)
 	}
-	discreet(t, got, err)
+	wantNoSecret(t, got, err)
 }
 
 // Signed returns the headers that a request's Authorization lists as signed, by lower-case name.

@@ -120,18 +120,18 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	wish := accountChangeIn(form)
-	password, err := ChangeAccount(c.Request().Context(), a.Accounts, wish, a.now(), act)
+	request := accountChangeIn(form)
+	password, err := ChangeAccount(c.Request().Context(), a.Accounts, request, a.now(), act)
 	w := layout.Words(c)
 	bad, refused := errors.AsType[*fault.InvalidError](err)
 	switch {
 	case refused:
 		problem := cmp.Or(w.Get("accounts.problem."+bad.Reason),
 			layout.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
-		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Typed: wish, Problem: problem})
+		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Typed: request, Problem: problem})
 	case err != nil:
 		return err
 	}
 	return a.showAccounts(c, http.StatusOK,
-		accountsView{Changed: wish, Password: password})
+		accountsView{Changed: request, Password: password})
 }

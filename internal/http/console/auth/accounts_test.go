@@ -43,7 +43,7 @@ func TestAccountsInTheConsole(t *testing.T) {
 	want(t, owner.Post("/admin/accounts", account("open", "mei", "", "came back")), http.StatusOK)
 	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
 
-	r.Acts(
+	r.WantActs(
 		consoletest.Act{Who: "admin", What: "account.add", Outcome: "done", Detail: "reader", Reason: "new colleague"},
 		consoletest.Act{Who: "admin", What: "account.role", Outcome: "done", Detail: "owner", Reason: "on call"},
 		consoletest.Act{Who: "admin", What: "account.password", Outcome: "done", Detail: "owner", Reason: "lost it"},
@@ -73,7 +73,7 @@ func TestAccountFormMistakes(t *testing.T) {
 	r.Break("AddAccount")
 	want(t, b.Post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
 	r.Store.SetFault(nil)
-	r.Acts(consoletest.Act{Who: "admin", What: "account.add", Outcome: "done", Detail: "reader", Reason: "x"})
+	r.WantActs(consoletest.Act{Who: "admin", What: "account.add", Outcome: "done", Detail: "reader", Reason: "x"})
 }
 
 // A login with an unknown name gets the same answer as a login with a wrong password.

@@ -11,20 +11,20 @@ import (
 
 type accountsStore = accountStore
 
-// meanwhile is a database that calls a function right after it has read an account.
-type meanwhile struct {
+// interleavingStore is a database that calls a function right after it has read an account.
+type interleavingStore struct {
 	accountsStore
-	do func()
+	afterRead func()
 }
 
-func (m meanwhile) Account(ctx context.Context, name string) (store.Account, error) {
-	a, err := m.accountsStore.Account(ctx, name)
-	m.do()
+func (i interleavingStore) Account(ctx context.Context, name string) (store.Account, error) {
+	a, err := i.accountsStore.Account(ctx, name)
+	i.afterRead()
 	return a, err
 }
 
-// change applies the change do to the account mei. A new role is reader, and a new identity is
-// "new". It returns the reason if the change is refused.
+// change applies the change afterRead to the account mei. A new role is reader, and a new identity
+// is "new". It returns the reason if the change is refused.
 func (r *rig) change(db accountStore, do string) (refusal string) {
 	r.Helper()
 	act, err := NewCommandAuditEntry()
@@ -44,7 +44,7 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
 		r := newRig(t)
 		r.PutAccount(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
-		refused := r.change(meanwhile{r.Store, func() { r.change(r.Store, order[0]) }}, order[1])
+		refused := r.change(interleavingStore{r.Store, func() { r.change(r.Store, order[0]) }}, order[1])
 		got, err := r.Store.Account(t.Context(), "mei")
 		r.Must(err)
 		changed := map[string]bool{
@@ -64,7 +64,7 @@ func TestAccountsAddedAtOnce(t *testing.T) {
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "new"},
 	} {
 		r := newRig(t)
-		refused := r.change(meanwhile{r.Store, func() { r.PutAccount(other) }}, "add")
+		refused := r.change(interleavingStore{r.Store, func() { r.PutAccount(other) }}, "add")
 		got, err := r.Store.Account(t.Context(), other.Name)
 		r.Must(err)
 		if other.MadeAt = got.MadeAt; refused != want || got != other {

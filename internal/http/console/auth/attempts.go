@@ -87,7 +87,7 @@ var (
 	}
 )
 
-// attempt is a counted attempt to log in, with the data that giveBack needs to refund it.
+// attempt is a counted attempt to log in, with the data that refund needs to refund it.
 type attempt struct {
 	quota.Decision
 	id      string
@@ -105,9 +105,9 @@ func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, 
 	return a.takeAttempt(ctx, loginRules, buckets)
 }
 
-// giveBack refunds an attempt whose password was right. If the limiter fails, the attempt stays
+// refund refunds an attempt whose password was right. If the limiter fails, the attempt stays
 // counted.
-func (a attemptLimiter) giveBack(ctx context.Context, t attempt) {
+func (a attemptLimiter) refund(ctx context.Context, t attempt) {
 	_ = a.limiter.Refund(context.WithoutCancel(ctx), t.id, slices.Collect(maps.Values(t.buckets))...)
 }
 

@@ -43,41 +43,41 @@ type AccountChangeRequest struct {
 // ChangeAccount changes an account. If it made a new password, it returns the password. The
 // database stores only the hash of the password. The error is a *fault.InvalidError or
 // fault.Unavailable.
-func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time,
+func ChangeAccount(ctx context.Context, db accountStore, request AccountChangeRequest, now time.Time,
 	act store.AuditEntry,
 ) (password string, err error) {
-	if err := support.CheckReason(w.Reason, ""); err != nil {
+	if err := support.CheckReason(request.Reason, ""); err != nil {
 		return "", err
 	}
-	act.What, act.Target, act.Reason = actionAccounts+"."+w.Do, w.Name, w.Reason
-	if w.Do == "factor" { // for people who lost their device; also for configuredAccount
-		dropped, err := db.DropSecondFactor(ctx, w.Name, act)
+	act.What, act.Target, act.Reason = actionAccounts+"."+request.Do, request.Name, request.Reason
+	if request.Do == "factor" { // for people who lost their device; also for configuredAccount
+		dropped, err := db.DropSecondFactor(ctx, request.Name, act)
 		if err == nil && !dropped {
 			err = fault.Invalid("name", "no_factor", "This account has no second factor.")
 		}
 		return "", err
 	}
-	if !store.IsAccountName(w.Name) || reservedNames[w.Name] {
+	if !store.IsAccountName(request.Name) || reservedNames[request.Name] {
 		return "", fault.Invalid("name", "bad_name",
 			"A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
 	}
-	switch _, err := db.Account(ctx, w.Name); {
-	case err == nil && w.Do == "add":
+	switch _, err := db.Account(ctx, request.Name); {
+	case err == nil && request.Do == "add":
 		return "", errNameTaken
-	case errors.Is(err, fault.NotFound) && w.Do != "add":
+	case errors.Is(err, fault.NotFound) && request.Do != "add":
 		return "", errUnknownAccount
 	case err != nil && !errors.Is(err, fault.NotFound):
 		return "", err
 	}
-	c, password, err := prepareChange(ctx, db, w, now)
+	c, password, err := prepareChange(ctx, db, request, now)
 	if err != nil {
 		return "", err
 	}
-	if w.Do == "add" {
-		act.Detail = string(w.Role)
-		err = db.AddAccount(ctx, store.Account{Name: w.Name}.WithChange(c), act)
+	if request.Do == "add" {
+		act.Detail = string(request.Role)
+		err = db.AddAccount(ctx, store.Account{Name: request.Name}.WithChange(c), act)
 	} else {
-		err = db.ChangeAccount(ctx, w.Name, c, act)
+		err = db.ChangeAccount(ctx, request.Name, c, act)
 	}
 	switch {
 	case err == nil:
@@ -94,30 +94,30 @@ func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest,
 
 // prepareChange returns the change that the store has to make for the request. It also returns the
 // new password if one was made.
-func prepareChange(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time) (c store.AccountChange, password string,
-	err error,
+func prepareChange(ctx context.Context, db accountStore, request AccountChangeRequest, now time.Time) (
+	c store.AccountChange, password string, err error,
 ) {
-	if w.Do == "add" || w.Do == "role" {
-		if roleRanks[w.Role] == 0 {
+	if request.Do == "add" || request.Do == "role" {
+		if roleRanks[request.Role] == 0 {
 			return c, "", fault.Invalid("role", "bad_role", "The role must be reader, operator or owner.")
 		}
-		c.Role = new(string(w.Role))
+		c.Role = new(string(request.Role))
 	}
-	if w.Do == "add" || w.Do == "identity" {
-		if err := checkIdentity(ctx, db, w); err != nil {
+	if request.Do == "add" || request.Do == "identity" {
+		if err := checkIdentity(ctx, db, request); err != nil {
 			return c, "", err
 		}
-		c.Identity = &w.Identity
+		c.Identity = &request.Identity
 	}
 	switch {
-	case w.Do == "password", w.Do == "add" && *c.Identity == "":
+	case request.Do == "password", request.Do == "add" && *c.Identity == "":
 		password = newPassword()
 		c.Password = new(hashPassword(password))
-	case w.Do == "close":
+	case request.Do == "close":
 		c.DisabledAt = &now
-	case w.Do == "open":
+	case request.Do == "open":
 		c.DisabledAt = &time.Time{}
-	case !slices.Contains([]string{"add", "role", "identity"}, w.Do):
+	case !slices.Contains([]string{"add", "role", "identity"}, request.Do):
 		return c, "", fault.Invalid("do", "invalid", "The action must be add, role, identity, password, factor, close or open.")
 	}
 	return c, password, nil
@@ -125,15 +125,15 @@ func prepareChange(ctx context.Context, db accountStore, w AccountChangeRequest,
 
 // checkIdentity returns an error if the requested identity is malformed, or if another account has
 // the identity.
-func checkIdentity(ctx context.Context, db accountStore, w AccountChangeRequest) error {
+func checkIdentity(ctx context.Context, db accountStore, request AccountChangeRequest) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
-	if len(w.Identity) > maxIdentityLength || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
+	if len(request.Identity) > maxIdentityLength || !utf8.ValidString(request.Identity) || strings.ContainsFunc(request.Identity, strange) {
 		return fault.Invalid("identity", "bad_identity",
 			"The name at the provider has at most 200 bytes, and no spaces.")
 	}
-	other, err := db.AccountByIdentity(ctx, w.Identity)
+	other, err := db.AccountByIdentity(ctx, request.Identity)
 	switch {
-	case err == nil && other.Name != w.Name:
+	case err == nil && other.Name != request.Name:
 		return errIdentityTaken
 	case err != nil && !errors.Is(err, fault.NotFound):
 		return err

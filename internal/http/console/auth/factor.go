@@ -58,7 +58,7 @@ func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 
 func (a *Auth) showCodePage(c echo.Context, status int, next, problem string) error {
 	v := codeView{Page: layout.NewPage(c, "code.title", ""), Next: next, Problem: problem}
-	v.Back = withReturnPage(codePath, next)
+	v.ReturnAddress = withReturnPage(codePath, next)
 	return a.layout.Show(c, status, "code", v)
 }
 

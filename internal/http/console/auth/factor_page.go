@@ -44,7 +44,7 @@ func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorVie
 	ctx, w := c.Request().Context(), layout.Words(c)
 	v.Page, v.Demanded, v.ByProvider = layout.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
 	v.Account, v.Next = s.Account, consolePageOrEmpty(c.FormValue("next"))
-	v.Back = withReturnPage(factorPath, v.Next)
+	v.ReturnAddress = withReturnPage(factorPath, v.Next)
 	f, has, err := a.secondFactorOf(ctx, s.Account)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (a *Auth) showSecretAfterPassword(c echo.Context, s session, form url.Value
 		problem := w.Get("login.wrong") + " " + w.Plural("login.left", attemptsLeft(count.Decision))
 		return a.showFactorPage(c, s, http.StatusUnauthorized, factorView{Problem: problem})
 	}
-	a.attempts.giveBack(ctx, count)
+	a.attempts.refund(ctx, count)
 	secret := make([]byte, totpSecretSize)
 	rand.Read(secret) // never fails: the program stops when the system has no randomness
 	return a.showSecret(c, http.StatusOK, s, secret, "")

@@ -23,7 +23,7 @@ import (
 func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
 	r.Helper()
 	page := want(r.T, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {password}}), http.StatusOK).Body.String()
-	d = r.Phone(consoletest.Between(r.T, page, `data-whole="`, `"`))
+	d = r.NewDevice(consoletest.Between(r.T, page, `data-whole="`, `"`))
 	return d, consoletest.Between(r.T, page, `name="kept" value="`, `"`)
 }
 
@@ -45,8 +45,8 @@ func giveCode(b *consoletest.Browser, code string) *httptest.ResponseRecorder {
 	return b.Post(codePath, url.Values{"code": {code}, "next": {"/admin/overview"}})
 }
 
-// halfIn returns a browser that has sent the password, but no code.
-func (r *rig) halfIn() *consoletest.Browser {
+// loggedInWithoutCode returns a browser that has sent the password, but no code.
+func (r *rig) loggedInWithoutCode() *consoletest.Browser {
 	r.Helper()
 	b := r.Browser()
 	want(r.T, b.Login(consoletest.Password), http.StatusSeeOther)
@@ -60,7 +60,7 @@ func TestSecondFactor(t *testing.T) {
 	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
 	// A login by only the password lacks the code.
-	for _, half := range []*consoletest.Browser{before, r.halfIn()} {
+	for _, half := range []*consoletest.Browser{before, r.loggedInWithoutCode()} {
 		redirects(t, half.Get("/admin/policies"), "/admin/login/code?next=%2Fadmin%2Fpolicies")
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
 		want(t, half.Get(factorPath), http.StatusSeeOther)
@@ -68,7 +68,7 @@ func TestSecondFactor(t *testing.T) {
 		contains(t, half.Get(codePath+"?next=/admin/policies"), `name="back" value="/admin/login/code?next=%2Fadmin%2Fpolicies"`)
 		want(t, half.Get("/admin/login"), http.StatusOK)
 	}
-	half := r.halfIn()
+	half := r.loggedInWithoutCode()
 	known := func() bool { return half.Cookies[knownBrowserCookieName("admin")] != nil }
 	servertest.Same(t, "known by the password alone", known(), false)
 	old := half.Cookies[sessionCookieName].Value
@@ -86,7 +86,7 @@ func TestSecondFactor(t *testing.T) {
 	half.Cookies[sessionCookieName].Value = old
 	want(t, half.Get(codePath), http.StatusSeeOther) // its session has ended
 	redirects(t, half.Get("/admin"), "/admin/login")
-	r.Acts(
+	r.WantActs(
 		consoletest.Act{Who: "admin", What: "factor.add", Outcome: "done"},
 		consoletest.Act{Who: "admin", What: "login.password", Outcome: "done"},
 		consoletest.Act{Who: "admin", What: "login.password", Outcome: "done"})
@@ -101,7 +101,7 @@ func TestSecondFactorCodeWorksOnce(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	code := d.Next()
-	first, second := r.halfIn(), r.halfIn()
+	first, second := r.loggedInWithoutCode(), r.loggedInWithoutCode()
 	second.Handler = r.replica(quiet())
 	want(t, giveCode(first, code), http.StatusSeeOther)
 	want(t, giveCode(second, code), http.StatusUnauthorized)
@@ -115,7 +115,7 @@ func TestCodesAreReadAsAPersons(t *testing.T) {
 	d, kept := r.begin(b, consoletest.Password)
 	contains(t, want(t, confirm(b, kept, "12345"), http.StatusUnprocessableEntity), "six digits", d.Secret)
 	want(t, confirm(b, kept, "Code: "+d.Code()+"."), http.StatusOK)
-	half := r.halfIn()
+	half := r.loggedInWithoutCode()
 	for range 2 {
 		for _, typed := range []string{"12345", "1234567", "my code", "l23456", "123456 654321", "\u200b", "otpauth://totp"} {
 			want(t, giveCode(half, typed), http.StatusUnprocessableEntity)
@@ -129,7 +129,7 @@ func TestCodesAreReadAsAPersons(t *testing.T) {
 		func(code string) string { return "\u2066" + code[:3] + "–" + code[3:] + "\u2069" },
 		func(code string) string { return "Code " + code },
 	} {
-		want(t, giveCode(r.halfIn(), write(d.Next())), http.StatusSeeOther)
+		want(t, giveCode(r.loggedInWithoutCode(), write(d.Next())), http.StatusSeeOther)
 		r.Clock.Add(15 * time.Minute) // right codes are counted too
 	}
 }
@@ -152,29 +152,29 @@ func TestSecondFactorGuesses(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	for i := range 5 {
-		half := r.halfIn()
+		half := r.loggedInWithoutCode()
 		half.From = fmt.Sprintf("198.51.100.%d:1", i) // each from another address
 		want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
 	}
-	half := r.halfIn()
+	half := r.loggedInWithoutCode()
 	rec := want(t, giveCode(half, d.Next()), http.StatusTooManyRequests)
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "870")
 	r.Clock.Add(15 * time.Minute)
 	want(t, half.Get(codePath), http.StatusSeeOther) // the login ends after 10 minutes without a code
-	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
+	want(t, giveCode(r.loggedInWithoutCode(), d.Next()), http.StatusSeeOther)
 	for range 24 {
 		r.Clock.Add(15 * time.Minute)
-		want(t, giveCode(r.halfIn(), d.Wrong()), http.StatusUnauthorized)
+		want(t, giveCode(r.loggedInWithoutCode(), d.Wrong()), http.StatusUnauthorized)
 	}
 	r.Clock.Add(15 * time.Minute)
-	want(t, giveCode(r.halfIn(), d.Next()), http.StatusTooManyRequests)
+	want(t, giveCode(r.loggedInWithoutCode(), d.Next()), http.StatusTooManyRequests)
 }
 
 // A login without its code lasts ten minutes, and can be canceled.
 func TestHalfDoneLoginExpires(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
-	half, other := r.halfIn(), r.halfIn()
+	half, other := r.loggedInWithoutCode(), r.loggedInWithoutCode()
 	want(t, other.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
 	want(t, other.Get(codePath), http.StatusSeeOther)
 	r.Clock.Add(secondFactorTimeout - time.Microsecond)
@@ -208,8 +208,8 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	want(t, confirm(b, kept, late.Code()), http.StatusUnprocessableEntity) // the secret belongs to a session that has ended
 
 	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
-	want(t, r.halfIn().Get("/admin"), http.StatusOK)
-	r.Acts(
+	want(t, r.loggedInWithoutCode().Get("/admin"), http.StatusOK)
+	r.WantActs(
 		consoletest.Act{Who: "admin", What: "factor.add", Outcome: "done"},
 		consoletest.Act{Who: "admin", What: "factor.remove", Outcome: "done"})
 }
@@ -233,7 +233,7 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	contains(t, begun, field)
 	kept := consoletest.Between(t, begun.Body.String(), `name="kept" value="`, `"`)
 	contains(t, b.Post(factorPath, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {"000000"}, "next": {next}}), field)
-	done := r.Phone(consoletest.Between(t, begun.Body.String(), `data-whole="`, `"`))
+	done := r.NewDevice(consoletest.Between(t, begun.Body.String(), `data-whole="`, `"`))
 	rec := b.Post(factorPath, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {done.Code()}, "next": {next}})
 	contains(t, want(t, rec, http.StatusOK), `<a class="act" href="/admin?status=failed">Continue</a>`)
 	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {done.Next()}}), http.StatusOK)
@@ -246,8 +246,8 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	want(t, b.Get("/admin"), http.StatusSeeOther)
 	want(t, r.Browser().Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token), http.StatusOK)
 
-	r2, server := besideProvider(t, func(c *Config) { c.DemandFactor = true })
-	consoletest.Is(server, "bo", "support")
+	r2, server := newRigWithProvider(t, func(c *Config) { c.DemandFactor = true })
+	consoletest.SetIdentity(server, "bo", "support")
 	in := r2.Browser()
 	consoletest.LeadsTo(t, in.ByProvider(""))
 	want(t, in.Get("/admin"), http.StatusOK) // after a login through the provider, no factor is demanded
@@ -279,7 +279,7 @@ func TestLoginWithoutTheLimiter(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	d := r.setUp(b, consoletest.Password)
-	half := r.halfIn()
+	half := r.loggedInWithoutCode()
 	r.Handler = r.replica(quiet(), func(c *Config) { c.Limiter = failingLimiter{c.Limiter} })
 	b.Handler, half.Handler = r.Handler, r.Handler
 	for _, answer := range []*httptest.ResponseRecorder{
@@ -306,7 +306,7 @@ func TestSecondFactorOfALostDevice(t *testing.T) {
 	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
 	want(t, half.Get("/admin"), http.StatusOK)
 	want(t, giveCode(half, d.Next()), http.StatusSeeOther)
-	r.Acts(
+	r.WantActs(
 		consoletest.Act{Who: "test", What: "account.add", Outcome: "done"},
 		consoletest.Act{Who: "the-operator", What: "factor.add", Outcome: "done"},
 		consoletest.Act{Who: "the-operator", What: "login.password", Outcome: "done"},
@@ -319,29 +319,29 @@ func TestSecondFactorOfALostDevice(t *testing.T) {
 	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
 }
 
-// leaving is a store that finds no account once left is true.
-type leaving struct {
+// vanishingAccountStore is a store that finds no account once gone is true.
+type vanishingAccountStore struct {
 	accountStore
-	left *bool
+	gone *bool
 }
 
-func (l leaving) Account(ctx context.Context, name string) (store.Account, error) {
-	if *l.left {
+func (v vanishingAccountStore) Account(ctx context.Context, name string) (store.Account, error) {
+	if *v.gone {
 		return store.Account{}, fault.NotFound
 	}
-	return l.accountStore.Account(ctx, name)
+	return v.accountStore.Account(ctx, name)
 }
 
 // If an account disappears while its code is checked, no session begins.
 func TestNoSessionForAnAccountThatIsGone(t *testing.T) {
-	left := false
-	r := newRig(t, func(c *Config) { c.Accounts = leaving{c.Accounts, &left} })
+	gone := false
+	r := newRig(t, func(c *Config) { c.Accounts = vanishingAccountStore{c.Accounts, &gone} })
 	d := r.setUp(r.As("operator"), "the-operator's password")
 	half := r.Browser()
 	want(t, half.LoginAs("the-operator", "the-operator's password"), http.StatusSeeOther)
 	r.Clock.Add(time.Minute)
 	r.Store.SetFault(func(method string) sqlitetest.Fault {
-		left = left || method == "TakeTOTPStep"
+		gone = gone || method == "TakeTOTPStep"
 		if method == "BeginSession" {
 			t.Error("a session began")
 		}
@@ -349,7 +349,7 @@ func TestNoSessionForAnAccountThatIsGone(t *testing.T) {
 	})
 	redirects(t, giveCode(half, d.Code()), "/admin/overview")
 	redirects(t, half.Get("/admin/overview"), "/admin/login?next=%2Fadmin%2Foverview")
-	servertest.Same(t, "the account is gone", left, true)
+	servertest.Same(t, "the account is gone", gone, true)
 }
 
 // The secret is sealed for its account. Each login seals it again with the first key of the ring.
@@ -364,10 +364,10 @@ func TestSecondFactorSecretIsSealed(t *testing.T) {
 	if _, err := r.Ring().Open(SecondFactorSealLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
-	half := r.halfIn()
+	half := r.loggedInWithoutCode()
 	half.Handler = r.replica(quiet(), func(c *Config) { c.Ring = consoletest.Ring(t) })
 	want(t, giveCode(half, d.Next()), http.StatusServiceUnavailable)
-	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
+	want(t, giveCode(r.loggedInWithoutCode(), d.Next()), http.StatusSeeOther)
 	g, err := r.Store.SecondFactor(t.Context(), "admin")
 	r.Must(err)
 	if string(g.Sealed) == string(f.Sealed) {

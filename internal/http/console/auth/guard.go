@@ -61,7 +61,7 @@ func loginAddress(c echo.Context, login string) string {
 			if len(values) == 0 || values[0] == "" {
 				continue
 			}
-			if slices.Contains(namesNobody, name) || !mayNamePerson.MatchString(recipient.AsRead(values[0])) {
+			if slices.Contains(impersonalFilters, name) || !mayNamePerson.MatchString(recipient.AsRead(values[0])) {
 				query.Set(name, values[0])
 			}
 		}
@@ -85,8 +85,8 @@ func loginAddress(c echo.Context, login string) string {
 // mayNamePerson matches texts that may be an address or a number, which no URL may contain.
 var mayNamePerson = regexp.MustCompile(`@|\+\W*\d|^[\d\s()./-]{5,}$`)
 
-// namesNobody has the filters whose values never name a person, even if they contain digits.
-var namesNobody = []string{"recipient", "from", "to", "network"}
+// impersonalFilters has the filters whose values never name a person, even if they contain digits.
+var impersonalFilters = []string{"recipient", "from", "to", "network"}
 
 // consolePageOrEmpty returns the address if it is the address of a console page, otherwise "". It
 // keeps links from making a login redirect to another site.

@@ -68,7 +68,7 @@ func TestManyNetworksGetFewGuesses(t *testing.T) {
 // is logged, at most once a minute.
 func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	var refused []string
-	r, server := besideProvider(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
+	r, server := newRigWithProvider(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
 	owner := r.LoggedIn()
 	want(t, owner.Post("/admin/logout", nil), http.StatusSeeOther)
 	alarms := func(n int) {
@@ -94,7 +94,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
 	want(t, owner.Get("/admin"), http.StatusOK)
 
-	consoletest.Is(server, "bo", "support")
+	consoletest.SetIdentity(server, "bo", "support")
 	for _, from := range []string{"203.0.113.5:1", "198.18.0.7:1"} { // even from an attacker's address
 		consoletest.LeadsTo(t, r.from(from).ByProvider(""))
 	}

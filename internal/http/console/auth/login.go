@@ -54,7 +54,7 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
-	v.Back = withReturnPage("/admin/login", next)
+	v.ReturnAddress = withReturnPage("/admin/login", next)
 	return a.layout.Show(c, status, "login", v)
 }
 
@@ -100,7 +100,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return a.showLogin(c, http.StatusUnauthorized, next, name,
 			w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count.Decision)))
 	}
-	a.attempts.giveBack(ctx, count)
+	a.attempts.refund(ctx, count)
 	action := actionLogin
 	if _, half, err := a.secondFactorOf(ctx, name); err != nil {
 		return err

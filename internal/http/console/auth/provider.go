@@ -93,7 +93,7 @@ func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 // showRedirectPage answers with a page that opens the address without a click.
 func (a *Auth) showRedirectPage(c echo.Context, address string) error {
 	page := layout.NewPage(c, "onward.title", "")
-	page.Onward = address
+	page.RedirectAddress = address
 	return a.layout.Show(c, http.StatusOK, "onward", page)
 }
 

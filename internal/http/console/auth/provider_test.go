@@ -13,14 +13,14 @@ import (
 )
 
 func TestLoginByTheProvider(t *testing.T) {
-	r, server := besideProvider(t)
+	r, server := newRigWithProvider(t)
 	r.PutAccount(store.Account{Name: "ana", Role: "operator", Identity: "ana@example.org"})
 	b := r.Browser()
 	contains(t, b.Get("/admin/login?next=/admin/policies"), "Log in with Example ID", `value="/admin/policies"`)
 	elsewhere := r.Browser()
-	consoletest.Is(server, "bo", "support")
+	consoletest.SetIdentity(server, "bo", "support")
 	servertest.Same(t, "leads to", consoletest.LeadsTo(t, elsewhere.ByProvider("//evil.example")), "/admin")
-	consoletest.Is(server, "ana@example.org", "console-owners") // the account decides, not the group
+	consoletest.SetIdentity(server, "ana@example.org", "console-owners") // the account decides, not the group
 	rec := b.ByProvider("/admin/policies")
 	servertest.Same(t, "leads to", consoletest.LeadsTo(t, rec), "/admin/policies")
 	c := b.Cookies[sessionCookieName]
@@ -41,7 +41,7 @@ func TestLoginByTheProvider(t *testing.T) {
 }
 
 func TestRolesByTheProvider(t *testing.T) {
-	r, server := besideProvider(t)
+	r, server := newRigWithProvider(t)
 	for groups, c := range map[string]struct {
 		accounts, export int // status of the page of accounts, and of an operator's action
 		granted          string
@@ -49,7 +49,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		"support": {403, 403, "support"}, "x support on-call": {403, 200, "on-call"},
 		"console-owners support": {200, 200, "console-owners"},
 	} {
-		consoletest.Is(server, "bo", strings.Fields(groups)...)
+		consoletest.SetIdentity(server, "bo", strings.Fields(groups)...)
 		b := r.Browser()
 		consoletest.LeadsTo(t, b.ByProvider(""))
 		want(t, b.Get("/admin"), http.StatusOK)
@@ -60,7 +60,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		}
 	}
 	for _, groups := range [][]string{nil, {""}, {"Support"}, {"owner"}, {"on-call "}} {
-		consoletest.Is(server, "bo", groups...)
+		consoletest.SetIdentity(server, "bo", groups...)
 		b := r.Browser()
 		rec := want(t, b.ByProvider(""), http.StatusForbidden)
 		contains(t, rec, "you have no access here")
@@ -71,7 +71,7 @@ func TestRolesByTheProvider(t *testing.T) {
 // A session that began at the provider ends when its basis is gone: the account, its identity, the
 // value of the claim that gave a role, or the provider itself.
 func TestSessionsByTheProviderEnd(t *testing.T) {
-	r, server := besideProvider(t)
+	r, server := newRigWithProvider(t)
 	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}
 	changed := func(change func(*store.Account)) func() {
 		return func() { a := ana; change(&a); r.PutAccount(a) }
@@ -97,7 +97,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		r.auth.Provider = whole
 		r.PutAccount(ana)
 		who, _, _ := strings.Cut(what, ",")
-		consoletest.Is(server, who, "support")
+		consoletest.SetIdentity(server, who, "support")
 		b := r.Browser()
 		consoletest.LeadsTo(t, b.ByProvider(""))
 		want(t, b.Get("/admin"), http.StatusOK)
@@ -108,7 +108,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 		r.PutAccount(store.Account{Name: "bo", Role: "reader"})
 		r.Clock.Add(time.Hour) // the limits no longer count the attempts
 	}
-	consoletest.Is(server, "ana")
+	consoletest.SetIdentity(server, "ana")
 	r.PutAccount(ana)
 	b := r.Browser()
 	consoletest.LeadsTo(t, b.ByProvider(""))
@@ -116,7 +116,7 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	want(t, b.Get("/admin/accounts"), http.StatusOK) // the role is read with each request
 	changed(func(a *store.Account) { a.DisabledAt = r.Clock.Now() })()
 	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
-	consoletest.Is(server, "ana", "console-owners") // a group does not open an account that an owner has closed
+	consoletest.SetIdentity(server, "ana", "console-owners") // a group does not open an account that an owner has closed
 	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 }
 
@@ -127,19 +127,19 @@ func TestProviderFromElsewhere(t *testing.T) {
 	lacks(t, without.Get("/admin/login"), providerStartPath)
 	want(t, without.Post(providerStartPath, url.Values{}), http.StatusNotFound)
 	want(t, without.Get(ProviderCallbackPath), http.StatusNotFound)
-	alone, _ := besideProvider(t, func(c *Config) { c.AdminPassword = "" })
+	alone, _ := newRigWithProvider(t, func(c *Config) { c.AdminPassword = "" })
 	lacks(t, alone.Browser().Get("/admin/login"), "No password is configured")
 }
 
 func TestIdentitiesInTheConsole(t *testing.T) {
-	r, server := besideProvider(t)
+	r, server := newRigWithProvider(t)
 	owner := r.LoggedIn()
 	form := account("add", "mei", "reader", "new colleague")
 	form.Set("identity", "mei@example.org")
 	rec := want(t, owner.Post("/admin/accounts", form), http.StatusOK)
 	lacks(t, rec, `class="shown"`) // no password
 	contains(t, owner.Get("/admin/accounts"), "mei@example.org", "no password")
-	consoletest.Is(server, "mei@example.org")
+	consoletest.SetIdentity(server, "mei@example.org")
 	consoletest.LeadsTo(t, r.Browser().ByProvider(""))
 	form = account("add", "li", "reader", "x")
 	form.Set("identity", "mei@example.org")
@@ -153,7 +153,7 @@ func TestIdentitiesInTheConsole(t *testing.T) {
 	form.Set("identity", "mei.li@example.org")
 	want(t, owner.Post("/admin/accounts", form), http.StatusOK)
 	want(t, r.Browser().ByProvider(""), http.StatusForbidden)
-	consoletest.Is(server, "mei.li@example.org")
+	consoletest.SetIdentity(server, "mei.li@example.org")
 	b := r.Browser()
 	consoletest.LeadsTo(t, b.ByProvider(""))
 	form.Set("identity", "")

@@ -15,8 +15,8 @@ import (
 
 // A provider's answer is accepted only from the browser that was sent there, in time, and once.
 func TestStatesAreBoundToTheirBrowser(t *testing.T) {
-	r, server := besideProvider(t)
-	consoletest.Is(server, "bo", "support")
+	r, server := newRigWithProvider(t)
+	consoletest.SetIdentity(server, "bo", "support")
 	b := r.Browser()
 	back := b.AtProvider("")
 	named := func(back string) string { return oauthStateCookie + stateOf(t, back) }
@@ -89,8 +89,8 @@ func TestProviderInTrouble(t *testing.T) {
 			})
 		}, "", http.StatusUnauthorized, "cannot be trusted"},
 	} {
-		r, server := besideProvider(t)
-		consoletest.Is(server, "bo", "support")
+		r, server := newRigWithProvider(t)
+		consoletest.SetIdentity(server, "bo", "support")
 		b := r.Browser()
 		back := b.AtProvider("/admin/overview")
 		c.change(server)
@@ -104,13 +104,13 @@ func TestProviderInTrouble(t *testing.T) {
 		r.Must(err)
 		r.Unlogged("evil", address.Query().Get("code"))
 	}
-	r, server := besideProvider(t)
+	r, server := newRigWithProvider(t)
 	server.At("", down)
 	rec := want(t, r.Browser().Post(providerStartPath, url.Values{"next": {"/admin/overview"}}), http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/overview"`)
 	r.Break("AccountByIdentity")
 	server.At("", nil)
-	consoletest.Is(server, "bo", "support")
+	consoletest.SetIdentity(server, "bo", "support")
 	b := r.Browser()
 	want(t, b.ByProvider(""), http.StatusServiceUnavailable)
 	servertest.Same(t, "a session", b.Cookies[sessionCookieName] != nil, false)
@@ -127,8 +127,8 @@ func stateOf(t *testing.T, back string) string {
 // Tabs of one browser log in at the same time, in any order, and each returns to its own page. A
 // reloaded page still leads to its target, and cookies do not accumulate.
 func TestProviderLoginInSeveralTabs(t *testing.T) {
-	r, server := besideProvider(t)
-	consoletest.Is(server, "bo", "support")
+	r, server := newRigWithProvider(t)
+	consoletest.SetIdentity(server, "bo", "support")
 	b := r.Browser()
 	one, two := b.AtProvider("/admin/overview"), b.AtProvider("/admin/policies")
 	servertest.Same(t, "the second leads to", consoletest.LeadsTo(t, b.Get(two)), "/admin/policies")
@@ -146,12 +146,12 @@ func TestProviderLoginInSeveralTabs(t *testing.T) {
 func down(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 
 func TestLoginsByTheProviderAreLimited(t *testing.T) {
-	r, server := besideProvider(t)
-	consoletest.Is(server, "stranger")
+	r, server := newRigWithProvider(t)
+	consoletest.SetIdentity(server, "stranger")
 	for range 10 {
 		want(t, r.Browser().ByProvider(""), http.StatusForbidden)
 	}
-	consoletest.Is(server, "bo", "support")
+	consoletest.SetIdentity(server, "bo", "support")
 	b := r.Browser()
 	calls := server.Seen("/token")
 	rec := want(t, b.ByProvider(""), http.StatusTooManyRequests)

@@ -76,12 +76,12 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 	}
 	e.POST("/admin/search", ok, r.auth.pageMiddleware(ActionRead)...)
 	e.GET("/v1/admin/sends", ok, r.auth.apiMiddleware(ActionRead)...)
-	e.GET("/v1/admin/sends.csv", r.recorded, r.auth.apiMiddleware(ActionExport)...)
+	e.GET("/v1/admin/sends.csv", r.exportHandler, r.auth.apiMiddleware(ActionExport)...)
 	return e
 }
 
-// recorded stands for an export of which only the audit entry is written.
-func (r *rig) recorded(c echo.Context) error {
+// exportHandler stands for an export of which only the audit entry is written.
+func (r *rig) exportHandler(c echo.Context) error {
 	act, err := r.auth.NewAuditEntry(c, ActionExport)
 	if err == nil {
 		err = r.Store.AddAuditEntry(c.Request().Context(), act)
@@ -96,8 +96,8 @@ func (r *rig) from(address string) *consoletest.Browser {
 	return b
 }
 
-// besideProvider returns a rig in which people may also log in through a provider on loopback.
-func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
+// newRigWithProvider returns a rig in which people may also log in through a provider on loopback.
+func newRigWithProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
 	t.Helper()
 	server := openidtest.New(t, consoletest.Address+ProviderCallbackPath)
 	r := newRig(t)

@@ -134,11 +134,11 @@ func TestLogout(t *testing.T) {
 	want(t, other.Get("/admin"), http.StatusOK)
 }
 
-// stopped stands for a database that accepts each query and gives no answer. It checks how long its
-// caller would wait, and fails at once.
-type stopped struct{ sessionStore }
+// unresponsiveStore stands for a database that accepts each query and gives no answer. It checks
+// how long its caller would wait, and fails at once.
+type unresponsiveStore struct{ sessionStore }
 
-func (stopped) Session(ctx context.Context, _ [32]byte) (store.Session, time.Time, error) {
+func (unresponsiveStore) Session(ctx context.Context, _ [32]byte) (store.Session, time.Time, error) {
 	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > store.CallTimeout {
 		return store.Session{}, time.Time{}, errors.New("a page waits for longer than a call may take")
 	}
@@ -149,7 +149,7 @@ func (stopped) Session(ctx context.Context, _ [32]byte) (store.Session, time.Tim
 func TestSessionsOfADatabaseThatStops(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
-	b.Handler = r.replica(quiet(), func(c *Config) { c.Sessions = stopped{c.Sessions} })
+	b.Handler = r.replica(quiet(), func(c *Config) { c.Sessions = unresponsiveStore{c.Sessions} })
 	want(t, b.Get("/admin"), http.StatusServiceUnavailable)
 	want(t, b.Get("/v1/admin/sends"), http.StatusServiceUnavailable)
 }

@@ -12,8 +12,8 @@ import (
 // "Log out everywhere" ends all sessions of one account, whether they began at the provider or with
 // a password, including those of a copied cookie.
 func TestLogOutEverywhere(t *testing.T) {
-	r, server := besideProvider(t)
-	consoletest.Is(server, "bo", "support")
+	r, server := newRigWithProvider(t)
+	consoletest.SetIdentity(server, "bo", "support")
 	bo, elsewhere := r.from("192.0.2.1:1"), r.from("198.51.100.1:1")
 	for _, b := range []*consoletest.Browser{bo, elsewhere} {
 		consoletest.LeadsTo(t, b.ByProvider(""))
@@ -31,7 +31,7 @@ func TestLogOutEverywhere(t *testing.T) {
 	want(t, elsewhere.Get("/admin"), http.StatusOK)
 	redirects(t, bo.Post(sessionsPath, url.Values{}), "/admin/login")
 	want(t, elsewhere.Get("/admin"), http.StatusSeeOther)
-	r.Acts(
+	r.WantActs(
 		consoletest.Act{Who: "admin", What: "session.end", Outcome: "done", Detail: "2"},
 		consoletest.Act{Who: "oidc:bo", What: "session.end", Outcome: "done", Detail: "2"})
 }

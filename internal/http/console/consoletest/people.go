@@ -73,8 +73,8 @@ func Identities(server *openidtest.Provider) openid.Settings {
 	}
 }
 
-// Is makes the provider log in the person with this name and these groups in later logins.
-func Is(server *openidtest.Provider, name string, groups ...string) {
+// SetIdentity makes the provider log in the person with this name and these groups in later logins.
+func SetIdentity(server *openidtest.Provider, name string, groups ...string) {
 	server.Do(func() { server.Claims = map[string]any{"sub": "x", "preferred_username": name, "groups": groups} })
 }
 

@@ -123,8 +123,8 @@ func (r *Rig) PutAccount(a store.Account) {
 	r.Must(err)
 }
 
-// Phone returns an authenticator app that has the secret, on the rig's clock.
-func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock, Secret: secret} }
+// NewDevice returns an authenticator app that has the secret, on the rig's clock.
+func (r *Rig) NewDevice(secret string) Device { return Device{T: r.T, Clock: r.Clock, Secret: secret} }
 
 // Entries returns the audit entries of an action, or of all actions if action is "". It returns at
 // most 100, the newest first.
@@ -143,8 +143,8 @@ type Act struct {
 	To, Reason string
 }
 
-// Did returns the actions of administrators, oldest first, without their logins.
-func (r *Rig) Did() (acts []Act) {
+// RecordedActs returns the actions of administrators, oldest first, without their logins.
+func (r *Rig) RecordedActs() (acts []Act) {
 	r.Helper()
 	for _, a := range slices.Backward(r.Entries("")) {
 		if a.What != "login" {
@@ -154,10 +154,10 @@ func (r *Rig) Did() (acts []Act) {
 	return acts
 }
 
-// Acts fails the test unless these are exactly the actions of administrators.
-func (r *Rig) Acts(want ...Act) {
+// WantActs fails the test unless these are exactly the actions of administrators.
+func (r *Rig) WantActs(want ...Act) {
 	r.Helper()
-	got := r.Did()
+	got := r.RecordedActs()
 	for i := range max(len(got), len(want)) {
 		switch {
 		case i >= len(got):

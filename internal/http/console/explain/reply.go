@@ -20,15 +20,15 @@ type personReply struct {
 	Lang    string      // language of Text, for a page's lang attribute
 	Meaning countedText // the reply in the reader's language; zero if Text is in it
 
-	Wait  time.Duration // until the person can ask or continue; 0: the reply names no such wait
-	Life  time.Duration // for which the code works; 0: the reply does not say it
-	Again string        // the address of a page with a newer reply; "" if the reply has no waits
+	Wait          time.Duration // until the person can ask or continue; 0: the reply names no such wait
+	Life          time.Duration // for which the code works; 0: the reply does not say it
+	ReloadAddress string        // the address of a page with a newer reply; "" if the reply has no waits
 }
 
 // countedText is a text with waits that an open page counts down.
 type countedText struct {
 	Text     string
-	Said     string // Text with {wait} and {life} in place of the waits
+	Template string // Text with {wait} and {life} in place of the waits
 	Patterns string // how the text's language writes waits (texts.Words.DurationPatterns)
 }
 
@@ -55,14 +55,14 @@ func (vi verdictInput) reply() personReply {
 		works = left.Truncate(time.Minute)
 	}
 	in := func(w texts.Words) countedText {
-		said := func(wait, left string) string {
+		textWith := func(wait, left string) string {
 			text := w.Reply(cause, vi.Channel == recipient.SMS, "time", wait, "to", vi.To)
 			if life != "" {
 				text += w.Reply(life, false, "time", left)
 			}
 			return text
 		}
-		return countedText{said(w.Duration(wait), w.Duration(works)), said("{wait}", "{life}"), w.DurationPatterns()}
+		return countedText{textWith(w.Duration(wait), w.Duration(works)), textWith("{wait}", "{life}"), w.DurationPatterns()}
 	}
 	w := texts.PageTextsOr(vi.Locale, vi.Words)
 	reply := personReply{countedText: in(w), Lang: w.Lang(), Wait: wait, Life: left}
@@ -70,14 +70,14 @@ func (vi verdictInput) reply() personReply {
 		reply.Meaning = in(vi.Words)
 	}
 	if wait > 0 || left > 0 {
-		reply.Again = SendPageAddress(vi.ID)
+		reply.ReloadAddress = SendPageAddress(vi.ID)
 	}
 	return reply
 }
 
 // JudgeWithoutRows returns the verdict on a recipient without rows. masked is the masked recipient,
-// or "" if it is not known. holds is the recipient's suppression, or nil.
-func JudgeWithoutRows(masked string, holds *store.Suppression, now time.Time, w texts.Words) *Verdict {
+// or "" if it is not known. suppression is the recipient's suppression, or nil.
+func JudgeWithoutRows(masked string, suppression *store.Suppression, now time.Time, w texts.Words) *Verdict {
 	v := &Verdict{
 		Tone: Warn, What: w.Sentence("norows.what"), Next: w.Sentence("norows.next"),
 		Reply: personReply{countedText: countedText{Text: w.Reply("none", false)}, Lang: w.Lang()},
@@ -85,13 +85,13 @@ func JudgeWithoutRows(masked string, holds *store.Suppression, now time.Time, w 
 	if masked != "" {
 		v.What = w.Sentence("norows.what.to", texts.Strong("to", masked))
 	}
-	if holds != nil {
+	if suppression != nil {
 		v.Suppressed = true
 		key := "next.suppressed"
-		if holds.Channel == recipient.SMS {
+		if suppression.Channel == recipient.SMS {
 			key += ".sms"
 		}
-		v.Next = w.Join(suppressedSentence(key, *holds, now, w), v.Next)
+		v.Next = w.Join(suppressedSentence(key, *suppression, now, w), v.Next)
 	}
 	return v
 }

@@ -19,9 +19,9 @@ type situation struct {
 	facts VerdictFacts
 }
 
-// told returns a send with its code, as the database would return them. The present time is three
-// minutes after the request.
-func told(name string, change change) situation {
+// newSituation returns a send with its code, as the database would return them. The present time is
+// three minutes after the request.
+func newSituation(name string, change change) situation {
 	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute), MaxAttempts: 5, Sends: 1}
 	s := store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
 		Number: 1, App: "shop", Purpose: "login", To: "a•••@example.com", Locale: "zh-CN", Network: "203.0.113.0/24", Attempt: 1, Counts: true,
@@ -119,7 +119,7 @@ func toTest(s *store.SendOrRefusal, _ *store.Verification)   { s.Provider = "tes
 // resent adds earlier sends of the same code, which these servers accepted.
 func (s situation) resent(servers ...string) situation {
 	s.facts.ResendOther, s.story.Send.Number = true, len(servers)+1
-	s = s.after(make([]store.Status, len(servers))...)
+	s = s.withEarlierSends(make([]store.Status, len(servers))...)
 	for i, server := range servers {
 		s.story.Related[i].Status, s.story.Related[i].Provider = store.Sent, server
 	}
@@ -138,8 +138,8 @@ func (s situation) alone() situation {
 	return s
 }
 
-// after adds earlier sends with these outcomes.
-func (s situation) after(ends ...store.Status) situation {
+// withEarlierSends adds earlier sends with these outcomes.
+func (s situation) withEarlierSends(ends ...store.Status) situation {
 	for i, end := range ends {
 		s.story.Related = append(s.story.Related, store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
 			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1, Counts: true,
@@ -151,8 +151,8 @@ func (s situation) after(ends ...store.Status) situation {
 	return s
 }
 
-// with sets the decision of the recipient's rules: the waits of the rules minute and hour.
-func (s situation) with(minute, hour time.Duration) situation {
+// withWaits sets the decision of the recipient's rules: the waits of the rules minute and hour.
+func (s situation) withWaits(minute, hour time.Duration) situation {
 	s.facts.Quota = &quota.Decision{At: consoletest.Start.Add(3 * time.Minute), Rules: []quota.State{
 		{Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1}, RetryAfter: minute},
 		{Rule: quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5}, RetryAfter: hour},
@@ -170,8 +170,8 @@ func (s situation) stopped(x store.Suppression) situation {
 	return s
 }
 
-// later adds an event that a provider reported for the send.
-func (s situation) later(kind store.ProviderEventKind, detail string) situation {
+// withEvent adds an event that a provider reported for the send.
+func (s situation) withEvent(kind store.ProviderEventKind, detail string) situation {
 	n := time.Duration(len(s.story.Events) + 1)
 	s.story.Events = append(s.story.Events, store.ProviderEvent{
 		Kind: kind, At: consoletest.Start.Add(n * time.Second),
@@ -202,8 +202,8 @@ func (s situation) pausedFor(why string) situation {
 	return s
 }
 
-// by sets the scope of the rule that refused the row.
-func (s situation) by(scope quota.Scope) situation {
+// withRuleScope sets the scope of the rule that refused the row.
+func (s situation) withRuleScope(scope quota.Scope) situation {
 	s.facts.RuleScope = scope
 	return s
 }
@@ -215,8 +215,8 @@ func (s situation) text() situation {
 	return s
 }
 
-// since adds a later request of the same recipient, with this status.
-func (s situation) since(became store.Status) situation {
+// withLaterRequest adds a later request of the same recipient, with this status.
+func (s situation) withLaterRequest(became store.Status) situation {
 	s.facts.Newer = &store.SendOrRefusal{Send: store.Send{
 		ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute),
 		App: s.story.Send.App, Purpose: s.story.Send.Purpose,
@@ -227,9 +227,9 @@ func (s situation) since(became store.Status) situation {
 	return s
 }
 
-// holding adds a code of the recipient that the refusal does not name.
-func (s situation) holding(end change) situation {
-	s.facts.CodeBefore = told("", end).story.Verification
+// withEarlierCode adds a code of the recipient that the refusal does not name.
+func (s situation) withEarlierCode(end change) situation {
+	s.facts.CodeBefore = newSituation("", end).story.Verification
 	return s
 }
 
@@ -250,26 +250,26 @@ func (s situation) lockedOut(all ...store.Lockout) situation {
 // reserved makes the rules refuse only strangers.
 func (s situation) reserved() situation {
 	s.facts.Strangers = s.facts.Quota
-	return s.with(0, 0)
+	return s.withWaits(0, 0)
 }
 
-// of sets the scope of the rules that make strangers wait.
-func (s situation) of(scope quota.Scope) situation {
+// withStrangersScope sets the scope of the rules that make strangers wait.
+func (s situation) withStrangersScope(scope quota.Scope) situation {
 	for i := range s.facts.Strangers.Rules {
 		s.facts.Strangers.Rules[i].Scope = scope
 	}
 	return s
 }
 
-func (s situation) forgotten() situation {
+func (s situation) erased() situation {
 	s.story.Send.To, s.story.Send.Locale, s.story.Send.Network = store.ErasedMask, "", ""
 	return s
 }
 
 func halfTried(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 1) }
 
-// also adds a rule with this wait.
-func (s situation) also(rule string, scope quota.Scope, wait time.Duration) situation {
+// withRule adds a rule with this wait.
+func (s situation) withRule(rule string, scope quota.Scope, wait time.Duration) situation {
 	s.facts.Quota.Rules = append(s.facts.Quota.Rules, quota.State{Rule: quota.Rule{Name: rule, Scope: scope, Limit: 20}, RetryAfter: wait})
 	return s
 }

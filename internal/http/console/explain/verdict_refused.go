@@ -121,21 +121,21 @@ func (vi verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 		return vi.text("next.refused.later")
 	}
 	var waits []texts.Sentence
-	tell := func(key string, d *quota.Decision) {
+	addWait := func(key string, d *quota.Decision) {
 		s, _ := d.Blocking()
 		waits = append(waits, vi.text(key, texts.AtTime("free", roundedUpToSecond(d.At.Add(s.RetryAfter))), texts.Strong("rule", s.Name)))
 	}
 	if !vi.facts.Quota.Allowed() {
-		tell("next.refused.wait", vi.facts.Quota)
+		addWait("next.refused.wait", vi.facts.Quota)
 	}
 	if d := vi.facts.Strangers; d != nil {
 		switch s, _ := d.Blocking(); {
 		case policy.IsWiderScope(s.Scope):
-			tell("next.refused.reserved.wide", d)
+			addWait("next.refused.reserved.wide", d)
 		case s.Scope == policy.BackoffScope: // counts each class of callers, without a reserve
-			tell("next.refused.strangers", d)
+			addWait("next.refused.strangers", d)
 		default:
-			tell("next.refused.reserved", d)
+			addWait("next.refused.reserved", d)
 		}
 	}
 	if len(waits) == 0 && !vi.isLockedOut(store.SecretKeyClass) {

@@ -65,15 +65,15 @@ var replyLocales = []string{"en-GB", "ar", "es-MX", "zh-CN"}
 // testdata/texts.txt has each text of verdicts, replies and time lines as a reader sees it, with
 // the values of the first test that has it. Each text occurs in a test.
 func TestTexts(t *testing.T) {
-	said := map[string]string{}
+	linesByKey := map[string]string{}
 	add := func(of keys, sentence func(texts.Words) texts.Sentence) {
 		for i, key := range of {
-			if said[key] != "" {
+			if linesByKey[key] != "" {
 				continue
 			}
 			for _, w := range texts.ConsoleLanguages() {
 				if parts, err := of.split(w, sentence(w)); err == nil {
-					said[key] += "\t" + parts[i].String() + "\n"
+					linesByKey[key] += "\t" + parts[i].String() + "\n"
 				}
 			}
 		}
@@ -82,13 +82,13 @@ func TestTexts(t *testing.T) {
 		add(c.what, func(w texts.Words) texts.Sentence { return Judge(c.story, c.facts, w).What })
 		add(c.next, func(w texts.Words) texts.Sentence { return Judge(c.story, c.facts, w).Next })
 		for i, key := range c.reply {
-			if said["reply "+key] != "" {
+			if linesByKey["reply "+key] != "" {
 				continue
 			}
 			for _, c.story.Send.Locale = range replyLocales {
 				text := Judge(c.story, c.facts, texts.ConsoleTextsFor("")).Reply.Text
 				if parts := c.reply.pattern(texts.PageTextsFor(c.story.Send.Locale)).FindStringSubmatch(text); parts != nil {
-					said["reply "+key] += "\t" + parts[i+1] + "\n"
+					linesByKey["reply "+key] += "\t" + parts[i+1] + "\n"
 				}
 			}
 		}
@@ -102,20 +102,20 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(said)) {
-		b.WriteString(key + "\n" + said[key])
+	for _, key := range slices.Sorted(maps.Keys(linesByKey)) {
+		b.WriteString(key + "\n" + linesByKey[key])
 	}
 	golden.File(t, "testdata/texts.txt", b.String())
 
 	english := texts.ConsoleTextsFor("")
 	for key := range english.Section("console") {
 		kind, _, _ := strings.Cut(key, ".")
-		if slices.Contains([]string{"verdict", "next", "later", "doubt", "cost", "wide", "unserved", "bounced", "unwanted"}, kind) && said[key] == "" {
+		if slices.Contains([]string{"verdict", "next", "later", "doubt", "cost", "wide", "unserved", "bounced", "unwanted"}, kind) && linesByKey[key] == "" {
 			t.Errorf("no verdict has %s", key)
 		}
 	}
 	for cause := range english.Section("replies") {
-		if cause != "none" && said["reply "+cause] == "" { // "none" is for a recipient without rows
+		if cause != "none" && linesByKey["reply "+cause] == "" { // "none" is for a recipient without rows
 			t.Errorf("no reply has %s", cause)
 		}
 	}
@@ -199,13 +199,13 @@ func TestVerdictNamesNextAdmission(t *testing.T) {
 		situation
 		rule, at string
 	}{
-		{told("the rule still blocks", byMinute).with(17*time.Second+time.Microsecond, 0), "minute", "14:05:38"},
-		{told("another rule blocks", byMinute).with(0, 20*time.Minute), "hour", "14:25:21"},
-		{told("two rules block", byMinute).with(time.Minute, 20*time.Minute), "hour", "14:25:21"},
-		{told("quota not known", byMinute), "", "14:03:01"},
-		{told("another scope", refusedBy("office", time.Minute, 1)).with(0, 0).by(quota.Network), "", "14:03:20"},
-		{told("unknown browsers", byHour).with(0, 20*time.Minute).by(quota.Recipient).reserved(), "hour", "14:25:21"},
-		{told("the carrier", refusedBy(policy.CarrierName, time.Hour, 1)).with(0, 0).also(policy.CarrierName, "", 30*time.Minute),
+		{newSituation("the rule still blocks", byMinute).withWaits(17*time.Second+time.Microsecond, 0), "minute", "14:05:38"},
+		{newSituation("another rule blocks", byMinute).withWaits(0, 20*time.Minute), "hour", "14:25:21"},
+		{newSituation("two rules block", byMinute).withWaits(time.Minute, 20*time.Minute), "hour", "14:25:21"},
+		{newSituation("quota not known", byMinute), "", "14:03:01"},
+		{newSituation("another scope", refusedBy("office", time.Minute, 1)).withWaits(0, 0).withRuleScope(quota.Network), "", "14:03:20"},
+		{newSituation("unknown browsers", byHour).withWaits(0, 20*time.Minute).withRuleScope(quota.Recipient).reserved(), "hour", "14:25:21"},
+		{newSituation("the carrier", refusedBy(policy.CarrierName, time.Hour, 1)).withWaits(0, 0).withRule(policy.CarrierName, "", 30*time.Minute),
 			policy.CarrierName, "14:35:21"},
 	} {
 		next := Judge(c.story, c.facts, texts.ConsoleTextsFor("")).Next
@@ -215,7 +215,7 @@ func TestVerdictNamesNextAdmission(t *testing.T) {
 			case p.Strong:
 				rule = p.Text
 			case !p.At.IsZero():
-				at = p.At.Hour()
+				at = p.At.TimeOfDay()
 			}
 		}
 		if rule != c.rule || at != c.at {
@@ -225,13 +225,13 @@ func TestVerdictNamesNextAdmission(t *testing.T) {
 }
 
 func TestVerdictNamesProvider(t *testing.T) {
-	unknown := told("", sentAs(store.Sent, "", unnamed))
+	unknown := newSituation("", sentAs(store.Sent, "", unnamed))
 	for _, w := range texts.ConsoleLanguages() {
 		for _, c := range []struct {
 			situation
 			name string
 		}{
-			{told("known", accepted), "mx1.example.net"},
+			{newSituation("known", accepted), "mx1.example.net"},
 			{unknown, w.Get("through.unknown")},
 			{unknown.text(), w.Get("through.unknown.sms")},
 		} {
@@ -248,9 +248,9 @@ func TestReplyNamesTimeLeft(t *testing.T) {
 	for left, want := range map[time.Duration]string{
 		7*time.Minute + 59*time.Second: "7 min", time.Minute + time.Second: "1 min", 59 * time.Second: "59 s",
 	} {
-		s := told("", sentAs(store.Sent, "", func(_ *store.SendOrRefusal, v *store.Verification) {
+		s := newSituation("", sentAs(store.Sent, "", func(_ *store.SendOrRefusal, v *store.Verification) {
 			v.ExpiresAt = consoletest.Start.Add(3*time.Minute + left)
-		})).after()
+		})).withEarlierSends()
 		s.story.Send.Locale = "en"
 		if got := Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Reply.Text; !strings.Contains(got, " "+want) {
 			t.Errorf("%v: %q, want %s", left, got, want)
@@ -265,14 +265,16 @@ type newerTest struct {
 }
 
 func newerTests() []newerTest {
-	newer := func(name string, became store.Status) situation { return told(name, accepted).since(became) }
-	unserved, otherApp := newer("not served", store.Refused).with(0, 0), newer("refused, another app's", store.Refused).with(0, 0)
+	newer := func(name string, became store.Status) situation {
+		return newSituation(name, accepted).withLaterRequest(became)
+	}
+	unserved, otherApp := newer("not served", store.Refused).withWaits(0, 0), newer("refused, another app's", store.Refused).withWaits(0, 0)
 	unserved.facts.Newer.BlockedBy = policy.ReasonVoIP
 	otherApp.facts.Newer.App = "desk"
 	return []newerTest{
 		{newer("sent", store.Sent), keys{"newer.asked"}},
 		{newer("refused, quota not known", store.Refused), keys{"newer.refused"}},
-		{newer("refused, admitted by now", store.Refused).with(0, 0), keys{"newer.refused", "next.refused.free"}},
+		{newer("refused, admitted by now", store.Refused).withWaits(0, 0), keys{"newer.refused", "next.refused.free"}},
 		{otherApp, keys{"newer.refused"}},
 		{unserved, keys{"newer.refused"}},
 	}
@@ -290,7 +292,7 @@ func TestNewerRequest(t *testing.T) {
 			}
 		})
 	}
-	if s := told("", accepted); Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Newer != nil {
+	if s := newSituation("", accepted); Judge(s.story, s.facts, texts.ConsoleTextsFor("")).Newer != nil {
 		t.Error("a newer request without one")
 	}
 }
@@ -313,12 +315,12 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				"", "rejected", "expired", "ended", "unreadable", "template", "no_answer",
 				"temporary_rcpt", "suppressed", "paused", "new",
 			} {
-				s := told("", sentAs(status, "", end, func(s *store.SendOrRefusal, _ *store.Verification) { s.Reason = reason }))
+				s := newSituation("", sentAs(status, "", end, func(s *store.SendOrRefusal, _ *store.Verification) { s.Reason = reason }))
 				if got := verification.StateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)
 				}
 				for _, w := range texts.ConsoleLanguages() {
-					for _, s := range []situation{s, s.alone(), s.with(time.Minute, 0)} {
+					for _, s := range []situation{s, s.alone(), s.withWaits(time.Minute, 0)} {
 						v := Judge(s.story, s.facts, w)
 						if v.What.String() == "" || v.Next.String() == "" || v.Tone == "" {
 							t.Errorf("%s, %s, %q in %s: %q %q", status, state, reason, w.Lang(), v.What, v.Next)
@@ -338,14 +340,14 @@ func TestJudgeHighlightsWhatCanBeDone(t *testing.T) {
 		situation
 		settled, suppressed bool
 	}{
-		{told("sent", accepted), false, false},
-		{told("approved", sentAs(store.Sent, "250 2.0.0", approved)), true, false},
-		{told("test recipient", sentAs(store.Sent, "", toTest)), true, false},
-		{told("ended", failedAs("ended", "", false, approved)), true, false},
-		{told("refused", refusedBy("minute", time.Minute, 1)), false, false},
-		{told("suppressed", suppressed).stopped(held), false, true},
-		{told("lifted", suppressed).stopped(store.Suppression{Cause: store.CauseManual, LiftedAt: aMinuteIn}), false, false},
-		{told("bounced", noAddress).bounced(store.Suppression{}), false, true},
+		{newSituation("sent", accepted), false, false},
+		{newSituation("approved", sentAs(store.Sent, "250 2.0.0", approved)), true, false},
+		{newSituation("test recipient", sentAs(store.Sent, "", toTest)), true, false},
+		{newSituation("ended", failedAs("ended", "", false, approved)), true, false},
+		{newSituation("refused", refusedBy("minute", time.Minute, 1)), false, false},
+		{newSituation("suppressed", suppressed).stopped(held), false, true},
+		{newSituation("lifted", suppressed).stopped(store.Suppression{Cause: store.CauseManual, LiftedAt: aMinuteIn}), false, false},
+		{newSituation("bounced", noAddress).bounced(store.Suppression{}), false, true},
 	} {
 		v := Judge(c.story, c.facts, texts.ConsoleTextsFor(""))
 		if v.Settled != c.settled || v.Suppressed != c.suppressed {

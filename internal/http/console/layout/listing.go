@@ -63,7 +63,7 @@ type List[F, R any] struct {
 	Name       string                              // the name of the rows in JSON
 	Path       string                              // the path of the page
 	Parameters func(f *F) Parameters               // the list's filters, besides cursor and limit
-	Place      func(f *F) PagingFields             // the fields of a filter that select the page
+	Paging     func(f *F) PagingFields             // the fields of a filter that select the page
 	Cursor     func(r R) store.Cursor              // returns the cursor of a row; the next page continues from it
 	JSON       func(r R, now time.Time) JSONObject // a row for scripts
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
@@ -87,8 +87,8 @@ type PaginatedRows[F, R any] struct {
 // PageForRawQuery parses a raw query and reads the page that the query selects. f is the filter to
 // begin with, to which the parameters of the query are applied.
 func (l List[F, R]) PageForRawQuery(ctx context.Context, raw string, f F) (PaginatedRows[F, R], error) {
-	place, known := l.Place(&f), l.Parameters(&f)
-	*place.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(place.Limit), CursorParameter(place.Before)
+	paging, known := l.Paging(&f), l.Parameters(&f)
+	*paging.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(paging.Limit), CursorParameter(paging.Before)
 	given, err := known.Parse(raw)
 	if err != nil {
 		return PaginatedRows[F, R]{}, err
@@ -118,7 +118,7 @@ func (l List[F, R]) PageOrMistake(c echo.Context, raw string, f F) (PaginatedRow
 // which f was made. The addresses of other pages contain these parameters.
 func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p PaginatedRows[F, R], err error) {
 	p = PaginatedRows[F, R]{Filter: f, path: l.Path, given: given}
-	place := l.Place(&f)
+	place := l.Paging(&f)
 	later, back := *place.Before != nil, place.After != nil && *place.After != nil
 	if later || back {
 		p.Newest = p.AddressWith("cursor", "")

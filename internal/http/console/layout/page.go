@@ -36,29 +36,29 @@ var MenuEntries = []MenuEntry{
 
 // Page has the fields that the layout reads on every page.
 type Page struct {
-	W      texts.Words
-	Title  string
-	Reader string // the account that is logged in; empty: none
-	Role   string // the role of the account, in words
-	Here   string // name of the page's entry in the menu; empty: the page is not in the menu
-	Back   string // the page to show after a change of language or zone
+	W             texts.Words
+	Title         string
+	AccountName   string // the account that is logged in; empty: none
+	Role          string // the role of the account, in words
+	MenuName      string // name of the page's entry in the menu; empty: the page is not in the menu
+	ReturnAddress string // the page to show after a change of language or zone
 
-	Onward string      // the page that this page opens by itself at once; empty: none
-	Health *statusLine // the state of the service; nil: the reader is not logged in
+	RedirectAddress string      // the page that this page opens by itself at once; empty: none
+	Health          *statusLine // the state of the service; nil: the reader is not logged in
 }
 
 // statusLine returns the line that Show fills in.
 func (p Page) statusLine() *statusLine { return p.Health }
 
-// NewPage returns the common fields of a page. title is the key of the page's title. here is the
-// name of the page's entry in the menu, or "" if the page is not in the menu.
-func NewPage(c echo.Context, title, here string) Page {
+// NewPage returns the common fields of a page. title is the key of the page's title. menuName is
+// the name of the page's entry in the menu, or "" if the page is not in the menu.
+func NewPage(c echo.Context, title, menuName string) Page {
 	w := Words(c)
-	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}
+	p := Page{W: w, Title: w.Get(title), MenuName: menuName, ReturnAddress: homePath}
 	if r, ok := c.Get(accountContextKey).(account); ok {
-		p.Reader, p.Role, p.Health = r.name, w.Or("role", r.role), &statusLine{W: w}
+		p.AccountName, p.Role, p.Health = r.name, w.Or("role", r.role), &statusLine{W: w}
 		if c.Request().Method == http.MethodGet { // a form's response has no address to come back to
-			p.Back = c.Request().URL.RequestURI()
+			p.ReturnAddress = c.Request().URL.RequestURI()
 		}
 	}
 	return p
@@ -69,7 +69,7 @@ func (p Page) Sections() []MenuEntry { return MenuEntries }
 
 // InMoreMenu reports whether the page is in the submenu "More".
 func (p Page) InMoreMenu() bool {
-	return slices.ContainsFunc(MenuEntries, func(s MenuEntry) bool { return s.More && s.Name == p.Here })
+	return slices.ContainsFunc(MenuEntries, func(s MenuEntry) bool { return s.More && s.Name == p.MenuName })
 }
 
 // Zone returns the offset of the page's times from UTC at this moment, such as "UTC+8".
@@ -116,7 +116,7 @@ func Words(c echo.Context) texts.Words {
 	}
 	for _, cookie := range []string{zoneCookie, ownZoneCookie} {
 		if zone, ok := loadZone(cookieValue(c, cookie)); ok {
-			return w.In(zone)
+			return w.WithZone(zone)
 		}
 	}
 	return w

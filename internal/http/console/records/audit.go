@@ -31,7 +31,7 @@ func (handlers *Handlers) auditEntryList() layout.List[store.AuditFilter, store.
 				"recipient": layout.RecipientHashParser(&f.Recipient),
 			}
 		},
-		Place: func(f *store.AuditFilter) layout.PagingFields {
+		Paging: func(f *store.AuditFilter) layout.PagingFields {
 			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(r store.AuditEntry) store.Cursor { return store.Cursor{At: r.At, ID: r.ID} },

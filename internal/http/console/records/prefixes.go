@@ -32,7 +32,7 @@ func (handlers *Handlers) prefixPauseList() layout.List[store.PrefixPauseFilter,
 		Parameters: func(f *store.PrefixPauseFilter) layout.Parameters {
 			return layout.Parameters{"state": layout.ActiveOnlyParameter(&f.Active)}
 		},
-		Place: func(f *store.PrefixPauseFilter) layout.PagingFields {
+		Paging: func(f *store.PrefixPauseFilter) layout.PagingFields {
 			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(p store.PrefixPause) store.Cursor { return store.Cursor{At: p.Since, ID: p.ID} },
@@ -58,7 +58,7 @@ func prefixPauseJSON(p store.PrefixPause, now time.Time) layout.JSONObject {
 type prefixesView struct {
 	layout.Page
 	layout.PaginatedRows[store.PrefixPauseFilter, store.PrefixPause]
-	May     bool // the reader may end pauses
+	MayLift bool // the reader may end pauses
 	Outcome explain.ActOutcome
 	Problem string
 	Typed   url.Values // the fields of the form that was refused
@@ -74,7 +74,7 @@ func (handlers *Handlers) showPrefixes(c echo.Context, status int, raw string, t
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionLiftPrefixPause)
-	v := prefixesView{Page: layout.NewPage(c, "prefixes.title", "prefixes"), PaginatedRows: p, May: may, Problem: problem, Typed: typed}
+	v := prefixesView{Page: layout.NewPage(c, "prefixes.title", "prefixes"), PaginatedRows: p, MayLift: may, Problem: problem, Typed: typed}
 	if problem == "" {
 		v.Outcome = prefixOutcome(c.QueryParam(doneParameter), p.Rows, p.Now, v.W)
 	}

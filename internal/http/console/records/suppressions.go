@@ -35,7 +35,7 @@ func (handlers *Handlers) suppressionList() layout.List[store.SuppressionFilter,
 				"recipient": layout.RecipientHashParser(&f.Recipient),
 			}
 		},
-		Place: func(f *store.SuppressionFilter) layout.PagingFields {
+		Paging: func(f *store.SuppressionFilter) layout.PagingFields {
 			return layout.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(s store.Suppression) store.Cursor { return store.Cursor{At: s.Since, ID: s.ID} },
@@ -59,10 +59,10 @@ func SuppressionJSON(s store.Suppression, now time.Time) layout.JSONObject {
 type suppressionsView struct {
 	layout.Page
 	layout.PaginatedRows[store.SuppressionFilter, store.Suppression]
-	May     bool // the reader may add and lift suppressions
-	Outcome explain.ActOutcome
-	Problem string     // what was wrong with a form
-	Typed   url.Values // the fields of the refused form, without the recipient
+	MayChange bool // the reader may add and lift suppressions
+	Outcome   explain.ActOutcome
+	Problem   string     // what was wrong with a form
+	Typed     url.Values // the fields of the refused form, without the recipient
 }
 
 // FormRefused reports whether the form that lifts a suppression was refused.
@@ -82,7 +82,7 @@ func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw strin
 	}
 	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLiftSuppression)
 	v := suppressionsView{
-		Page: layout.NewPage(c, "suppressions.title", "suppressions"), PaginatedRows: p, May: may, Problem: problem, Typed: typed,
+		Page: layout.NewPage(c, "suppressions.title", "suppressions"), PaginatedRows: p, MayChange: may, Problem: problem, Typed: typed,
 	}
 	if p.Filter.Recipient != nil && problem == "" {
 		v.Outcome = suppressionOutcome(c.QueryParam(doneParameter), p.Rows, p.Now, v.W)
@@ -132,16 +132,17 @@ func suppressionOutcome(act string, rows []store.Suppression, now time.Time, w t
 		texts.Plain("cause", explain.SuppressionSummary(s, w)))}
 }
 
-// Single reports whether the page is about one recipient, has exactly one active suppression, and
-// reports no outcome and no problem. The form that lifts this suppression is then open.
-func (v suppressionsView) Single() bool {
-	holding := 0
+// OpensLiftForm reports whether the page is about one recipient, has exactly one active
+// suppression, and reports no outcome and no problem. The form that lifts this suppression is then
+// open.
+func (v suppressionsView) OpensLiftForm() bool {
+	active := 0
 	for _, s := range v.Rows {
 		if s.Active(v.Now) {
-			holding++
+			active++
 		}
 	}
-	return v.Filter.Recipient != nil && holding == 1 && v.Outcome.Text == nil && v.Problem == ""
+	return v.Filter.Recipient != nil && active == 1 && v.Outcome.Text == nil && v.Problem == ""
 }
 
 // ReasonText returns why a recipient is suppressed.

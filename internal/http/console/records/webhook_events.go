@@ -40,7 +40,7 @@ func (handlers *Handlers) webhookEventList() layout.List[webhookEventFilter, sto
 				"state": layout.OneOfParameter(&f.State, webhookEventStates...), "recipient": layout.RecipientHashParser(&f.Recipient),
 			}
 		},
-		Place: func(f *webhookEventFilter) layout.PagingFields {
+		Paging: func(f *webhookEventFilter) layout.PagingFields {
 			return layout.PagingFields{Limit: &f.Limit, Before: &f.before}
 		},
 		Cursor: func(e store.AppEvent) store.Cursor { return store.Cursor{At: e.At, ID: e.ID} },

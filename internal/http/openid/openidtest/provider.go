@@ -195,13 +195,13 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 			sign = p.Signed
 		}
 		answer(w, http.StatusOK, map[string]any{
-			"access_token": accessToken, "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.said(asked.Get("nonce"))),
+			"access_token": accessToken, "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.idTokenClaims(asked.Get("nonce"))),
 		})
 	}
 }
 
-// said returns the claims of the ID token.
-func (p *Provider) said(nonce string) map[string]any {
+// idTokenClaims returns the claims of the ID token.
+func (p *Provider) idTokenClaims(nonce string) map[string]any {
 	now := p.Now()
 	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce}
 	maps.Copy(claims, p.Claims)

@@ -48,25 +48,25 @@ type Codes struct {
 	Immediately store.Status
 	Proof       string // the proof of approvals; empty: the real one
 
-	db    *sqlitetest.DB
-	began time.Time
-	texts verification.LocaleChooser
-	held  sync.RWMutex // locked while BlockSends blocks Send
+	db     *sqlitetest.DB
+	began  time.Time
+	texts  verification.LocaleChooser
+	sendMu sync.RWMutex // locked while BlockSends blocks Send
 
-	mu      sync.Mutex
-	offered policy.Set
-	life    time.Duration
-	format  code.Format // of later codes
-	locked  bool
-	sends   int
-	checks  int
-	asks    []verification.Request
-	names   []string     // the IDs of verifications: the nth is that of "verification-n"
-	right   []string     // their codes
-	newest  *store.Work  // nil: nothing was sent
-	ended   bool         // the newest send has an outcome
-	fate    store.Status // the outcome of later messages
-	hold    time.Duration
+	mu         sync.Mutex
+	offered    policy.Set
+	life       time.Duration
+	format     code.Format // of later codes
+	locked     bool
+	sends      int
+	checks     int
+	asks       []verification.Request
+	names      []string     // the IDs of verifications: the nth is that of "verification-n"
+	rightCodes []string     // their codes
+	newest     *store.Work  // nil: nothing was sent
+	ended      bool         // the newest send has an outcome
+	nextStatus store.Status // the outcome of later messages
+	hold       time.Duration
 }
 
 // newCodes returns the use cases with these rules and this clock, without verifications.
@@ -87,7 +87,7 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 		}
 	}
 	c.Process = verificationtest.New(verificationtest.Settings{
-		Set:   c.inForce(),
+		Set:   c.policySet(),
 		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring},
 	},
 		core.Dependencies{
@@ -98,8 +98,8 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	return c, nil
 }
 
-// inForce returns the policies with the test's changes.
-func (c *Codes) inForce() policy.Set {
+// policySet returns the policies with the test's changes.
+func (c *Codes) policySet() policy.Set {
 	set := c.offered
 	set.Purposes = map[string]policy.Purpose{}
 	for name, p := range c.offered.Purposes {
@@ -116,17 +116,17 @@ func (c *Codes) change(set func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	set()
-	c.Change(c.inForce())
+	c.Change(c.policySet())
 }
 
-// Live sets how long later codes are valid.
-func (c *Codes) Live(d time.Duration) { c.change(func() { c.life = d }) }
+// SetLife sets how long later codes are valid.
+func (c *Codes) SetLife(d time.Duration) { c.change(func() { c.life = d }) }
 
 // formatAs sets what later codes look like.
 func (c *Codes) formatAs(s code.Format) { c.change(func() { c.format = s }) }
 
-// Paint sets the accent colour of the app shop.
-func (c *Codes) Paint(accent string) {
+// SetAccent sets the accent colour of the app shop.
+func (c *Codes) SetAccent(accent string) {
 	c.change(func() { c.offered.Apps["shop"] = policy.App{Title: "Shop", Brand: message.NewBrand("", accent, "")} })
 }
 
@@ -154,8 +154,8 @@ func (c *Codes) SetCountries(countries ...string) {
 
 // BlockSends blocks every Send until letGo is called.
 func (c *Codes) BlockSends() (letGo func()) {
-	c.held.Lock()
-	return c.held.Unlock
+	c.sendMu.Lock()
+	return c.sendMu.Unlock
 }
 
 // Erase deletes every verification, as expiry does. The counts in the limiter stay.
@@ -240,10 +240,10 @@ func (c *Codes) settle(status store.Status, hold time.Duration) store.Send {
 	receipt := status == store.Delivered || status == store.Undelivered
 	c.mu.Lock()
 	work, ended := *c.newest, c.ended
-	if ended && !receipt && status != c.fate {
-		panic("a send that ended as " + string(c.fate) + " can't become " + string(status))
+	if ended && !receipt && status != c.nextStatus {
+		panic("a send that ended as " + string(c.nextStatus) + " can't become " + string(status))
 	}
-	c.fate, c.hold, c.ended = status, hold, !status.InFlight()
+	c.nextStatus, c.hold, c.ended = status, hold, !status.InFlight()
 	c.mu.Unlock()
 	if status.InFlight() {
 		work.Send.Status = status
@@ -277,7 +277,7 @@ func (b byHand) Submit(_ context.Context, w store.Work, _ time.Duration) store.S
 	c.mu.Lock()
 	c.newest, c.ended = &w, false
 	if !slices.Contains(c.names, w.Verification.ID) {
-		c.names, c.right = append(c.names, w.Verification.ID), append(c.right, right)
+		c.names, c.rightCodes = append(c.names, w.Verification.ID), append(c.rightCodes, right)
 	}
 	status := c.Immediately
 	c.mu.Unlock()
@@ -287,21 +287,22 @@ func (b byHand) Submit(_ context.Context, w store.Work, _ time.Duration) store.S
 	return c.settle(status, 0)
 }
 
-// outcome returns what a server or a carrier answers to a message, as Codes.fate says.
+// outcome returns what a server or a carrier answers to a message, as Codes.nextStatus says.
 func (c *Codes) outcome() (delivery.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	receipt := delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}
-	switch c.fate {
+	result := delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}
+	switch c.nextStatus {
 	case store.Failed:
-		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "data", Status: 554, Hold: c.hold}
+		return result, &delivery.Error{Class: delivery.Rejected, Stage: "data", Status: 554, Hold: c.hold}
 	case store.Unknown:
-		return receipt, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
+		return result, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
 	}
-	return receipt, nil
+	return result, nil
 }
 
-// Mails go to a provider, and text messages to a carrier. Codes.fate decides how each message ends.
+// Mails go to a provider, and text messages to a carrier. Codes.nextStatus decides how each message
+// ends.
 type (
 	provider struct {
 		delivery.Unlimited
@@ -388,8 +389,8 @@ func (c *Codes) realID(name string) string {
 
 // Send implements api.CodeService.
 func (c *Codes) Send(ctx context.Context, ask verification.Request) (verification.Answer, error) {
-	c.held.RLock()
-	defer c.held.RUnlock()
+	c.sendMu.RLock()
+	defer c.sendMu.RUnlock()
 	c.mu.Lock()
 	c.asks = append(c.asks, ask)
 	ask.Resend = c.realID(ask.Resend)
@@ -421,7 +422,7 @@ func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
 	c.mu.Lock()
 	real := c.realID(id)
 	if n := slices.Index(c.names, real); n >= 0 {
-		typed = meant(typed, c.right[n])
+		typed = translateCode(typed, c.rightCodes[n])
 	}
 	c.mu.Unlock()
 	result, err := c.Process.Check(ctx, caller, real, typed)
@@ -435,9 +436,9 @@ func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
 	return result, err
 }
 
-// meant returns the right code if the text is Code, Letters or LongCode and has the length of the
-// right code; otherwise it returns the text.
-func meant(typed, right string) string {
+// translateCode returns the right code if the text is Code, Letters or LongCode and has the length
+// of the right code; otherwise it returns the text.
+func translateCode(typed, right string) string {
 	for _, as := range []struct {
 		name string
 		code.Format

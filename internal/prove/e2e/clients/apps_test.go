@@ -254,8 +254,8 @@ func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
 			}
 		}
 	}
-	shop.has(s)
-	news.has(s)
+	shop.wantUnchanged(s)
+	news.wantUnchanged(s)
 }
 
 // walk tries the routes of the specification.
@@ -287,13 +287,13 @@ func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(
 			w.Errorf("%s tells the other app %q: %s", what, secret, got.Raw)
 		}
 	}
-	if err := apptest.Conforms(w.router, method, a.path, got); err != nil {
+	if err := apptest.CheckAnswer(w.router, method, a.path, got); err != nil {
 		w.Errorf("%s: %v", what, err)
 	}
 }
 
-// has checks that an app's data are unchanged.
-func (t *tenant) has(s *apptest.Stack) {
+// wantUnchanged checks that an app's data are unchanged.
+func (t *tenant) wantUnchanged(s *apptest.Stack) {
 	s.Helper()
 	do := func(path, body string, change ...func(*http.Request)) apptest.Answer {
 		s.Helper()

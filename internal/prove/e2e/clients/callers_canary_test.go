@@ -82,19 +82,19 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 		"sent": "sent", "failed": "failed", "canceled": "failed",
 		"expired": "failed", "killed": "sent",
 	} {
-		if got := s.Look(ids[what]); string(got.Send.Status) != status {
+		if got := s.Verification(ids[what]); string(got.Send.Status) != status {
 			t.Errorf("%s: %s", what, got.Raw)
 		}
 		got := s.Check(0, ids[what], codes[what])
 		s.Is("a check", got, http.StatusConflict, got.Problem() == "caller-checks")
 	}
 	for _, id := range ids {
-		s.Get("/v1/admin/sends/"+s.Look(id).Send.ID, apptest.As(apptest.Token))
+		s.Get("/v1/admin/sends/"+s.Verification(id).Send.ID, apptest.As(apptest.Token))
 	}
 	s.Get("/v1/admin/sends", apptest.As(apptest.Token))
 	s.Get("/v1/admin/sends.csv", apptest.As(apptest.Token))
 	var told strings.Builder
-	for _, e := range s.AwaitTold(hook, 5) {
+	for _, e := range s.AwaitEvents(hook, 5) {
 		told.Write(e.Raw)
 	}
 	s.Stop(0)

@@ -99,7 +99,7 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	}
 	metrics := string(s.Get("/metrics").Raw)
 	var hooks strings.Builder
-	for _, e := range s.AwaitTold(hook, 3) { // events for sent, failed and approved
+	for _, e := range s.AwaitEvents(hook, 3) { // events for sent, failed and approved
 		hooks.Write(e.Raw)
 	}
 	s.Stop(0) // the stop writes everything that the process has not written yet

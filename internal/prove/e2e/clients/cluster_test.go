@@ -24,9 +24,9 @@ func TestOnACluster(t *testing.T) {
 policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {name: shop, scope: app, limit: 100, window: 60s}]}
 `)
 	cluster := servertest.Cluster(t)
-	s.Env["SENDCODE_REDIS_URL"] = cluster.URL() + servertest.Patiently
+	s.Env["SENDCODE_REDIS_URL"] = cluster.URL() + servertest.LongTimeouts
 	s.Start(2)
-	s.Admits(1, 10, apptest.Ana)
+	s.WantAdmitted(1, 10, apptest.Ana)
 	s.AwaitReady(0, 200, "ok")
 
 	cluster.Nodes[1].Stop()
@@ -55,7 +55,7 @@ policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {n
 	if s.Logged("Redis away") {
 		t.Error("all of the limiter was given up")
 	}
-	s.Admits(0, 30, apptest.Ana)
+	s.WantAdmitted(0, 30, apptest.Ana)
 	for i := range 6 { // their buckets are spread over the masters
 		if n := s.Burst(10, fmt.Sprintf("two-%d@example.com", i)); n > 1 {
 			t.Errorf("%d let in of one recipient, without a master", n)
@@ -63,7 +63,7 @@ policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {n
 	}
 	apptest.Must(t, cluster.Nodes[1].Start())
 	s.AwaitReady(0, 200, "ok")
-	s.Admits(0, 20, apptest.Ana)
+	s.WantAdmitted(0, 20, apptest.Ana)
 }
 
 // If a node of a Redis Cluster is behind a redis:// URL, the start and the doctor refuse it. They

@@ -60,13 +60,13 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 		a := s.Do(0, method, address, body, change...)
 		statuses[a.StatusCode]++
 		served[operations[method].OperationID] = served[operations[method].OperationID] || a.StatusCode < 300
-		fits, err := apptest.Asks(router, method, address, body, change...), apptest.Conforms(router, method, address, a)
+		fits, err := apptest.CheckRequest(router, method, address, body, change...), apptest.CheckAnswer(router, method, address, a)
 		switch {
 		case err != nil:
 		case a.StatusCode >= 500 && a.StatusCode != http.StatusBadGateway:
 			err = fmt.Errorf("the service failed")
 		case fits != nil && a.StatusCode < 300 && path != "/widget.js" &&
-			apptest.Asks(router, method, address, emptyMember.ReplaceAllString(body, ""), change...) != nil:
+			apptest.CheckRequest(router, method, address, emptyMember.ReplaceAllString(body, ""), change...) != nil:
 			err = fmt.Errorf("accepted, but the specification says %w", fits)
 		case fits == nil && slices.Contains([]int{400, 413, 415}, a.StatusCode) && !strings.Contains(a.Problem(), "bad-request"):
 			err = fmt.Errorf("refused, but the specification takes it")

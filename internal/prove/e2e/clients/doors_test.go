@@ -64,7 +64,7 @@ func TestDoors(t *testing.T) {
 	servertest.Same(t, "the auth server's code", s.CodeIn(s.AwaitMail(cleo, 1)[0]), "305805")
 
 	told := map[string]int{}
-	for _, e := range s.AwaitTold(receiver, 5) {
+	for _, e := range s.AwaitEvents(receiver, 5) {
 		told[e.Type]++
 	}
 	if told["send.sent"] != 3 || told["verification.approved"] != 2 {

@@ -42,27 +42,27 @@ func TestMainJob(t *testing.T) {
 		}
 		reference := regexp.MustCompile(`S-[0-9A-Z]{4}-[0-9A-Z]{4}`).FindString(mail.Text)
 		if reference == "" || !strings.Contains(string(a.Raw), `"support":"`+reference+`"`) ||
-			s.Look(reference).StatusCode != http.StatusNotFound {
+			s.Verification(reference).StatusCode != http.StatusNotFound {
 			s.Errorf("the mail has the reference %q, the answer is %s", reference, a.Raw)
 		}
 		inTheDatabase(s, a.Send.ID)
 		s.Restart()
 		again = s.Ask(0, apptest.Ana)
 		s.Is("after a restart", again, http.StatusTooManyRequests, again.RetryAfter <= 60)
-		got := s.Look(a.ID)
+		got := s.Verification(a.ID)
 		s.Is("a look after a restart", got, http.StatusOK, got.Quota.RetryAfter > 0, got.Send.Status == "sent")
 		wrong, right, used := s.Check(0, a.ID, s.Wrong(code)), s.Check(0, a.ID, code[:3]+" "+code[3:]), s.Check(0, a.ID, code)
 		s.Is("a wrong code", wrong, 200, !wrong.Valid, *wrong.AttemptsRemaining == 4)
 		s.Is("the right code", right, 200, right.Valid, right.State() == "approved")
 		s.Is("used again", used, 200, !used.Valid, used.State() == "approved", used.AttemptsRemaining == nil)
-		nowhere(s, code)
+		wantNotShown(s, code)
 	})
 }
 
-// nowhere searches the log, and the files of the database on the disk, for the recipient and the
-// code. TestNoSinkShowsACanary searches Postgres. Since times and hashes may contain the six
+// wantNotShown searches the log, and the files of the database on the disk, for the recipient and
+// the code. TestNoSinkShowsACanary searches Postgres. Since times and hashes may contain the six
 // digits, only a code that is not part of a longer word counts.
-func nowhere(s *apptest.Stack, code string) {
+func wantNotShown(s *apptest.Stack, code string) {
 	s.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Env["SENDCODE_DATA_DIR"], "sendcode.db*"))
 	shown := s.Printed.String()

@@ -38,7 +38,7 @@ disposable_domains: ` + list + "\n").Start(1)
 	s.Is("it again", s.Ask(0, reviewer), http.StatusAccepted)
 	s.Approves(0, known.ID, "424242")
 	blocked := s.Post("/v1/verifications", `{"channel":"email","to":"a@bad.example"}`, apptest.Patiently)
-	s.Is("a blocked one", blocked, http.StatusBadGateway, s.Look(blocked.ID).Send.Reason == "blocked")
+	s.Is("a blocked one", blocked, http.StatusBadGateway, s.Verification(blocked.ID).Send.Reason == "blocked")
 	short := s.Ask(0, "a@short.example")
 	s.Is("a disposable domain", short, 422, short.Field == "to", strings.Contains(string(short.Raw), "disposable"))
 }

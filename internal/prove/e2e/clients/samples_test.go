@@ -109,7 +109,7 @@ func TestSamplesOfFrameworks(t *testing.T) {
 			p.starts(dir, program)
 			if sample.proof {
 				p.signsInByProof()
-				newShopper(t, s, "later."+p.to).hearsAnother(dir, program)
+				newShopper(t, s, "later."+p.to).redeemsDespiteImpostor(dir, program)
 			} else {
 				p.signsInByCode()
 				newShopper(t, s, "later."+p.to).triesLater(dir, program)
@@ -256,9 +256,9 @@ func newImpostor(t *testing.T, s *apptest.Stack) *impostor {
 	return i
 }
 
-// answers calls try once for each answer of another program, which the impostor gives meanwhile.
-// The program of a back end must accept none of these answers, and continue to run.
-func (i *impostor) answers(try func(what string)) {
+// tryEachAnswer calls try once for each answer of another program, which the impostor gives
+// meanwhile. The program of a back end must accept none of these answers, and continue to run.
+func (i *impostor) tryEachAnswer(try func(what string)) {
 	for _, status := range []int{200, 201, 202, 204, 400, 401, 403, 404, 409, 422, 429, 500, 502, 503} {
 		for _, body := range []string{
 			"", "{}", "null", "[]", "0", `"blocked"`, `[{"id":"verification-1"}]`, "\x00\xff",
@@ -303,7 +303,7 @@ func (sh *shopper) triesLater(dir string, command []string) {
 	sh.starts(dir, command, "CODES_URL="+other.URL)
 	fails := func(path string, form url.Values) {
 		sh.Helper()
-		other.answers(func(what string) {
+		other.tryEachAnswer(func(what string) {
 			sh.Helper()
 			if got, said := sh.post(path, form); got != http.StatusServiceUnavailable || strings.Contains(said, "Welcome") {
 				sh.Errorf("%s, another program answers %s: %d %s", path, what, got, said)
@@ -324,15 +324,15 @@ func (sh *shopper) triesLater(dir string, command []string) {
 	}
 }
 
-// hearsAnother redeems a proof while another program answers in the service's place. Nothing is
-// known about the proof then, so the person may try it again.
-func (sh *shopper) hearsAnother(dir string, command []string) {
+// redeemsDespiteImpostor redeems a proof while another program answers in the service's place.
+// Nothing is known about the proof then, so the person may try it again.
+func (sh *shopper) redeemsDespiteImpostor(dir string, command []string) {
 	sh.Helper()
 	other := newImpostor(sh.T, sh.s)
 	sh.starts(dir, command, "CODES_URL="+other.URL)
 	sent := sh.s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"client_ip":"198.18.0.7"}`, sh.to))
 	proof := url.Values{"proof": {sh.s.Check(0, sent.ID, sh.s.CodeIn(sh.s.AwaitMail(sh.to, 1)[0])).Proof}}
-	other.answers(func(what string) {
+	other.tryEachAnswer(func(what string) {
 		sh.Helper()
 		if got, said := sh.post("/sign-in", proof); got != http.StatusServiceUnavailable || strings.Contains(said, "Welcome") {
 			sh.Errorf("another program answers %s: %d %s", what, got, said)

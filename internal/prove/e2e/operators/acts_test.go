@@ -41,7 +41,7 @@ func TestActsOfTheConsole(t *testing.T) {
 `).Start(1)
 			c := &consoleOf{Stack: s}
 			c.client.Jar, _ = cookiejar.New(nil)
-			c.says("log in", c.post("/admin/login", "password", s.Env["SENDCODE_ADMIN_PASSWORD"]), "Log out")
+			c.wantTexts("log in", c.post("/admin/login", "password", s.Env["SENDCODE_ADMIN_PASSWORD"]), "Log out")
 			c.actsOnASend()
 			c.actsOnASuppression()
 			if s.Env["SENDCODE_DATABASE_URL"] != "" { // the tests of the console lift a pause on a file
@@ -91,7 +91,7 @@ func (c *consoleOf) read(req *http.Request) string {
 	return html.UnescapeString(strings.NewReplacer("<b>", "", "</b>", "").Replace(string(body)))
 }
 
-func (c *consoleOf) says(what, page string, texts ...string) {
+func (c *consoleOf) wantTexts(what, page string, texts ...string) {
 	c.Helper()
 	for _, text := range texts {
 		if !strings.Contains(page, text) {
@@ -105,7 +105,7 @@ func (c *consoleOf) actsOnASend() {
 	first := c.Ask(0, apptest.Ana)
 	c.Is("a send", first, http.StatusAccepted)
 	c.AwaitState(first.ID, "sent")
-	page := "/admin/sends/" + c.Look(first.ID).Send.ID
+	page := "/admin/sends/" + c.Verification(first.ID).Send.ID
 	code := c.CodeIn(c.AwaitMail(apptest.Ana, 1)[0])
 	if got := c.post(page + "/resend"); !strings.Contains(got, "Another message was asked for at") && !strings.Contains(got, "Sent again at") {
 		c.Fatalf("send again: %s", got)
@@ -113,15 +113,15 @@ func (c *consoleOf) actsOnASend() {
 	servertest.Same(c.T, "the code in the second mail", c.CodeIn(c.AwaitMail(apptest.Ana, 2)[1]), code)
 	c.Await("the server's answer", func() bool { return strings.Contains(c.get(page+"?done=verification.resend"), "Sent again at") })
 	c.Is("a third send", c.Ask(0, apptest.Ana), http.StatusTooManyRequests)
-	c.says("reset", c.post(page+"/reset"), "The quota is reset: they can ask again now.")
+	c.wantTexts("reset", c.post(page+"/reset"), "The quota is reset: they can ask again now.")
 	second := c.Ask(0, apptest.Ana)
 	c.Is("a send after the reset", second, http.StatusAccepted)
-	c.says("reveal", c.post(page+"/reveal"), apptest.Ana)
+	c.wantTexts("reveal", c.post(page+"/reveal"), apptest.Ana)
 	c.AwaitState(second.ID, "sent")
-	c.says("cancel", c.post("/admin/sends/"+c.Look(second.ID).Send.ID+"/cancel"), "The code is canceled: it no longer works.")
-	servertest.Same(c.T, "the canceled code", c.Look(second.ID).State(), "canceled")
-	c.says("export", c.post(page+"/export"), `"to":"`+apptest.AnaMasked, `"number":2`, `"canceled_at":"20`)
-	c.says("erase", c.post(page+"/erase"), "The recipient is erased.")
+	c.wantTexts("cancel", c.post("/admin/sends/"+c.Verification(second.ID).Send.ID+"/cancel"), "The code is canceled: it no longer works.")
+	servertest.Same(c.T, "the canceled code", c.Verification(second.ID).State(), "canceled")
+	c.wantTexts("export", c.post(page+"/export"), `"to":"`+apptest.AnaMasked, `"number":2`, `"canceled_at":"20`)
+	c.wantTexts("erase", c.post(page+"/erase"), "The recipient is erased.")
 	if got := c.get(page); strings.Contains(got, apptest.AnaMasked) {
 		c.Errorf("the erased recipient is on %s", got)
 	}
@@ -131,7 +131,7 @@ func (c *consoleOf) actsOnASuppression() {
 	c.Helper()
 	const page, ben = "/admin/suppressions", "ben@example.com"
 	got := c.post(page, "channel", "email", "to", ben, "days", "2")
-	c.says("suppress", got, "Suppressed: b•••@example.com gets no messages")
+	c.wantTexts("suppress", got, "Suppressed: b•••@example.com gets no messages")
 	c.Is("a suppressed one", c.Ask(0, ben, apptest.Patiently), http.StatusBadGateway)
 	field := func(name string) string {
 		c.Helper()
@@ -142,7 +142,7 @@ func (c *consoleOf) actsOnASuppression() {
 		return m[1]
 	}
 	got = c.post(page+"/lift", "channel", "email", "address", field("address"), "recipient", field("recipient"))
-	c.says("lift", got, "Lifted: b•••@example.com gets messages again.")
+	c.wantTexts("lift", got, "Lifted: b•••@example.com gets messages again.")
 	again := c.Ask(0, ben, apptest.Patiently)
 	c.Is("after the lift", again, http.StatusAccepted, again.Send.Status == "sent")
 }
@@ -161,8 +161,8 @@ func (c *consoleOf) liftsAPause() {
 		c.Fatalf("%+v", started)
 	}
 	paused := c.Post("/v1/verifications", body, apptest.Patiently)
-	c.Is("a paused number", paused, http.StatusBadGateway, c.Look(paused.ID).Send.Reason == "paused")
-	c.says("lift a pause", c.post("/admin/prefixes/lift", "id", started[0].ID.String()), "Lifted: numbers that begin with +")
+	c.Is("a paused number", paused, http.StatusBadGateway, c.Verification(paused.ID).Send.Reason == "paused")
+	c.wantTexts("lift a pause", c.post("/admin/prefixes/lift", "id", started[0].ID.String()), "Lifted: numbers that begin with +")
 	c.Is("after the lift", c.Post("/v1/verifications", body, apptest.Patiently), http.StatusAccepted)
 }
 
@@ -171,7 +171,7 @@ func (c *consoleOf) actsOnAnAccount() {
 	change := func(do, says string, pairs ...string) string {
 		c.Helper()
 		page := c.post("/admin/accounts", append(pairs, "do", do, "name", "mei")...)
-		c.says(do, page, says)
+		c.wantTexts(do, page, says)
 		return page
 	}
 	page := change("add", "mei can log in as reader, with the password below.", "role", "reader")
@@ -181,11 +181,11 @@ func (c *consoleOf) actsOnAnAccount() {
 	}
 	mei := &consoleOf{Stack: c.Stack}
 	mei.client.Jar, _ = cookiejar.New(nil)
-	c.says("log in as mei", mei.post("/admin/login", "username", "mei", "password", password[1]), "mei · reader")
+	c.wantTexts("log in as mei", mei.post("/admin/login", "username", "mei", "password", password[1]), "mei · reader")
 	change("role", "mei is operator now.", "role", "operator")
-	c.says("the new role", mei.get("/admin"), "mei · operator")
+	c.wantTexts("the new role", mei.get("/admin"), "mei · operator")
 	change("close", "The account mei is closed: nobody can log in with it.")
-	c.says("a closed account", mei.get("/admin"), `action="/admin/login"`)
+	c.wantTexts("a closed account", mei.get("/admin"), `action="/admin/login"`)
 	change("open", "The account mei is open: its person can log in again.")
 }
 

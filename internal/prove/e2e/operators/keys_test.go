@@ -28,8 +28,8 @@ func withKeys(s *apptest.Stack, ring, index string) {
 	s.Env["SENDCODE_SECRET_KEYS"], s.Env["SENDCODE_INDEX_KEY"] = ring, index
 }
 
-// examined runs the doctor, and returns its output and whether it found a fault.
-func examined(s *apptest.Stack) (said string, faulty bool) {
+// runDoctor runs the doctor, and returns its output and whether it found a fault.
+func runDoctor(s *apptest.Stack) (output string, faulty bool) {
 	s.Helper()
 	var out strings.Builder
 	err := doctor.Examine(s.Context(), s.Config(), &out)
@@ -80,8 +80,8 @@ type fleet struct {
 	asked int
 }
 
-// asks sends a code through a replica, and returns the code and its ID.
-func (f *fleet) asks(i int) (id, code string) {
+// requestCode sends a code through a replica, and returns the code and its ID.
+func (f *fleet) requestCode(i int) (id, code string) {
 	f.Helper()
 	f.asked++
 	to := fmt.Sprintf("r%d@example.com", f.asked)
@@ -90,22 +90,22 @@ func (f *fleet) asks(i int) (id, code string) {
 	return a.ID, f.CodeIn(f.AwaitMail(to, 1)[0])
 }
 
-// roll replaces the replicas by replicas with another ring of keys. A code of each replica, made
-// before or after each step, is right at the other one.
-func (f *fleet) roll(ring string) {
+// rotateKeys replaces the replicas by replicas with another ring of keys. A code of each replica,
+// made before or after each step, is right at the other one.
+func (f *fleet) rotateKeys(ring string) {
 	f.Helper()
 	f.Env["SENDCODE_SECRET_KEYS"] = ring
 	for i := range f.at {
 		var id, code [2]string
 		for n := range f.at {
-			id[n], code[n] = f.asks(n)
+			id[n], code[n] = f.requestCode(n)
 		}
 		f.Stop(f.at[i])
 		f.Start(1)
 		f.at[i] = len(f.Replicas) - 1
 		for n := range f.at {
 			f.Approves(f.at[1-n], id[n], code[n])
-			newID, newCode := f.asks(n)
+			newID, newCode := f.requestCode(n)
 			f.Approves(f.at[1-n], newID, newCode)
 			if status, said := f.Ready(f.at[n]); status != http.StatusOK || said != "ok" {
 				f.Errorf("with %d keys, replica %d: %d %s", strings.Count(ring, ":"), n, status, said)
@@ -122,12 +122,12 @@ func TestKeysAreRolled(t *testing.T) {
 	withKeys(s, oldKey, indexKey)
 	s.Start(2)
 	f := &fleet{Stack: s, at: [2]int{0, 1}}
-	oldID, oldCode := f.asks(0)
+	oldID, oldCode := f.requestCode(0)
 
-	f.roll(oldKey + "," + newKey)
-	f.roll(newKey + "," + oldKey)
+	f.rotateKeys(oldKey + "," + newKey)
+	f.rotateKeys(newKey + "," + oldKey)
 	apptest.Must(t, app.Rekey(s.Context(), s.Config(), io.Discard))
-	if said, _ := examined(s); strings.Contains(said, "✗ keys") || strings.Contains(said, "! keys") {
+	if said, _ := runDoctor(s); strings.Contains(said, "✗ keys") || strings.Contains(said, "! keys") {
 		t.Errorf("after rekey, the doctor says %s", said)
 	}
 	for _, never := range []string{"key ring incomplete", "keys differ", "request needs missing key"} {
@@ -145,7 +145,7 @@ func TestKeysAreRolled(t *testing.T) {
 	if status, said := s.Ready(f.at[0]); status != http.StatusOK || said != missing {
 		t.Errorf("without k1: %d %s", status, said)
 	}
-	said, faulty := examined(s)
+	said, faulty := runDoctor(s)
 	const lacks = `✗ keys: codes that have not expired need key "k1", which is not in SENDCODE_SECRET_KEYS`
 	if !faulty || !strings.Contains(said, lacks) || strings.Contains(said, oldKey[3:15]) {
 		t.Errorf("the doctor finds no fault, or shows a key: %s", said)
@@ -163,5 +163,5 @@ func TestKeysAreRolled(t *testing.T) {
 
 	// The codes under k1 expire, as after ten minutes.
 	connect(s, s.Env["SENDCODE_DATABASE_URL"]).exec(`UPDATE verifications SET expires_at = now() WHERE key_id = 'k1'`)
-	f.roll(newKey)
+	f.rotateKeys(newKey)
 }

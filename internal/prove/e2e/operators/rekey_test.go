@@ -178,7 +178,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RE
 	}
 	t.Logf("%d rows, %d sends meanwhile, the last %d in %v", *rekeyRows, sent, *rekeyRows-before, time.Since(began).Round(time.Millisecond))
 	few := *rekeyRows <= 100_000 // so few that the doctor can count them in time
-	if said, _ := examined(s); few && (!strings.Contains(said, "first key k2: k1 1, k2 ") ||
+	if said, _ := runDoctor(s); few && (!strings.Contains(said, "first key k2: k1 1, k2 ") ||
 		!strings.Contains(said, "! keys: k1 is needed until")) {
 		t.Errorf("the doctor says %s", said)
 	}
@@ -193,7 +193,7 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(60); END IF; RE
 	}
 	servertest.Same(t, "rows under the new key", everyRow(ringOf(t, newKey)), *rekeyRows+1)
 	s.Env["SENDCODE_SECRET_KEYS"] = "k3:" + strings.TrimPrefix(oldKey, "k1:")
-	if said, _ := examined(s); !strings.Contains(said, `rows can't be read: key "k2" is not in SENDCODE_SECRET_KEYS`) {
+	if said, _ := runDoctor(s); !strings.Contains(said, `rows can't be read: key "k2" is not in SENDCODE_SECRET_KEYS`) {
 		t.Errorf("without the key, the doctor says %s", said)
 	}
 }

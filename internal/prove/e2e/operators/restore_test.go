@@ -50,16 +50,16 @@ func TestRestore(t *testing.T) {
 					return db.QueryRow(s.Context(), query, want).Scan(&is) == nil && is
 				})
 			}
-			s.Admits(2, 2, apptest.Ana)
+			s.WantAdmitted(2, 2, apptest.Ana)
 			s.AwaitMail(apptest.Ana, 2)
 			outbox("0 0")
 			s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "450 4.7.1 greylisted"})
-			s.Admits(1, 1, apptest.Ana)
+			s.WantAdmitted(1, 1, apptest.Ana)
 			outbox("1 1")
 			run(backup)
 			s.MailRules()
 			s.AwaitMail(apptest.Ana, 3)
-			s.Admits(1, 1, apptest.Ana)
+			s.WantAdmitted(1, 1, apptest.Ana)
 			s.AwaitMail(apptest.Ana, 4)
 			s.Stop(0)
 			if c.flush {
@@ -82,7 +82,7 @@ func TestRestore(t *testing.T) {
 				s.Replicas = nil
 			}
 			s.Start(1)
-			s.Admits(c.more, c.more+2, apptest.Ana)
+			s.WantAdmitted(c.more, c.more+2, apptest.Ana)
 			if got := len(s.AwaitMail(apptest.Ana, 5+c.more)); got != 5+c.more { // the waiting send's mail came twice
 				t.Errorf("%d mails, want %d", got, 5+c.more)
 			}

@@ -117,12 +117,12 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	admin, err := pgx.Connect(t.Context(), s.Postgres.AdminURL())
 	apptest.Must(t, err)
 	defer func() { _ = admin.Close(context.Background()) }()
-	var roles, mighty, open int // open counts users without a password
+	var roles, privileged, open int // open counts users without a password
 	err = admin.QueryRow(t.Context(), `
 SELECT count(*), count(*) FILTER (WHERE rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls), count(*) FILTER (WHERE rolpassword IS NULL)
-FROM pg_authid WHERE rolname IN ('sendcode_owner', 'sendcode_app')`).Scan(&roles, &mighty, &open)
-	if err != nil || roles != 2 || mighty != 0 || open != 0 {
-		t.Errorf("%d roles, %d of them mighty, %d without a password, %v", roles, mighty, open, err)
+FROM pg_authid WHERE rolname IN ('sendcode_owner', 'sendcode_app')`).Scan(&roles, &privileged, &open)
+	if err != nil || roles != 2 || privileged != 0 || open != 0 {
+		t.Errorf("%d roles, %d of them mighty, %d without a password, %v", roles, privileged, open, err)
 	}
 	options, err := redis.ParseURL(s.Env["SENDCODE_REDIS_URL"])
 	apptest.Must(t, err)

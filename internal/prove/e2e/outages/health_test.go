@@ -234,21 +234,21 @@ func TestHealthReportsAgreeWithRequests(t *testing.T) {
 				open = apptest.Embedded
 			}
 			if c.disk {
-				servertest.OnSmallDisk(t, 32<<20, func(disk *servertest.Disk) { c.isTold(open(t).PutOn(disk), disk, "email") })
+				servertest.OnSmallDisk(t, 32<<20, func(disk *servertest.Disk) { c.wantReported(open(t).PutOn(disk), disk, "email") })
 				return
 			}
 			channel := "email"
 			if strings.HasPrefix(name, theTexts) {
 				channel = "sms"
 			}
-			c.isTold(open(t), nil, channel)
+			c.wantReported(open(t), nil, channel)
 		})
 	}
 }
 
-// isTold waits until requests, /readyz, metrics and doctor all show the failure. If one of them is
-// still wrong at the end, the test prints what each of them reported.
-func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string) {
+// wantReported waits until requests, /readyz, metrics and doctor all show the failure. If one of
+// them is still wrong at the end, the test prints what each of them reported.
+func (f failure) wantReported(s *apptest.Stack, disk *servertest.Disk, channel string) {
 	if f.begin != nil {
 		f.begin(s, disk)
 	}
@@ -281,7 +281,7 @@ func (f failure) isTold(s *apptest.Stack, disk *servertest.Disk, channel string)
 		if ids = append(ids, answer.ID); answer.StatusCode == http.StatusAccepted {
 			for _, id := range ids[max(0, len(ids)-30):] {
 				if id != "" {
-					status := s.Look(id).Send.Status
+					status := s.Verification(id).Send.Status
 					met = met || status == f.send
 					seen += " " + status
 				}

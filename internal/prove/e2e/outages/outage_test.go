@@ -49,7 +49,7 @@ func TestRedisLacksEvents(t *testing.T) {
 	learns := func() {
 		t.Helper()
 		s.Await("Redis to learn", func() bool { _, n := fullest(t, client); return n >= 2 })
-		s.Admits(0, 10, apptest.Ana)
+		s.WantAdmitted(0, 10, apptest.Ana)
 	}
 	s.Is("a send", s.Ask(0, apptest.Ana), http.StatusAccepted)
 	apptest.Must(t, client.Save(t.Context()).Err())
@@ -104,7 +104,7 @@ func TestPostgresAway(t *testing.T) {
 	s.AwaitMail("before@example.com", 1)
 	s.Postgres.Stop()
 	s.Unavailable(s.Ask(0, apptest.Ana))
-	s.Unavailable(s.Look(first.ID))
+	s.Unavailable(s.Verification(first.ID))
 	s.Unavailable(s.Check(0, first.ID, "123456"))
 	for i := range s.Replicas {
 		s.AwaitReady(i, http.StatusOK, "degraded: database_away: The database does not answer.")

@@ -51,11 +51,11 @@ func bounceMails(s *apptest.Stack, f form) {
 	letter := s.AwaitMail("gone@example.com", 1)[0]
 	s.AwaitState(asked.ID, "sent")
 	post(asked.Send.ID+"@example.com", "Subject: x\n")
-	if got := s.Look(asked.ID).Send.Status; got != "sent" {
+	if got := s.Verification(asked.ID).Send.Status; got != "sent" {
 		s.Errorf("after a mail without the HMAC: %s", got)
 	}
 	post(strings.Trim(letter.ID, "<>"), letter.Text)
-	if got := s.Look(asked.ID).Send.Status; got != "undelivered" {
+	if got := s.Verification(asked.ID).Send.Status; got != "undelivered" {
 		s.Errorf("after the bounce: %s", got)
 	}
 	for outcome, want := range map[string]string{"unknown_message": "1", "bounced": "1"} {

@@ -20,15 +20,15 @@ import (
 // carriers are two carriers of text messages. At most one of them fails at a time. Both report the
 // outcomes of most messages, some twice or in contradiction.
 type carriers struct {
-	p       *proof
-	mu      sync.Mutex
-	random  *rand.Rand
-	known   map[string]string // numbers by recipient, and recipients by number
-	texts   []history.Message
-	ill     string        // the path of the carrier that fails
-	says    int           // the status with which that carrier answers; 0: it does not answer
-	well    chan struct{} // closed when the carrier works again
-	reports sync.WaitGroup
+	p         *provingRun
+	mu        sync.Mutex
+	random    *rand.Rand
+	known     map[string]string // numbers by recipient, and recipients by number
+	texts     []history.Message
+	failing   string        // the path of the carrier that fails
+	status    int           // the status with which that carrier answers; 0: it does not answer
+	recovered chan struct{} // closed when the carrier works again
+	reports   sync.WaitGroup
 }
 
 // textMessages is the form whose codes are sent by carriers.
@@ -48,7 +48,7 @@ const carrierSetting = `  - {type: http, name: %s, url: %s, receipt: status, del
      answer: {id: $.id, code: $.said, codes: {taken: accepted, never: rejected, later: temporary}}}
 `
 
-func startCarriers(p *proof) *carriers {
+func startCarriers(p *provingRun) *carriers {
 	c := &carriers{p: p, random: rand.New(rand.NewPCG(p.random.Uint64(), 1)), known: map[string]string{}}
 	server := httptest.NewServer(c)
 	p.Cleanup(server.Close)
@@ -73,41 +73,41 @@ func (c *carriers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	c.mu.Lock()
-	to, ill, says, well, chance := c.known[m.To], c.ill == r.URL.Path, c.says, c.well, c.random.IntN(40)
-	said := "taken"
+	to, failing, status, recovered, chance := c.known[m.To], c.failing == r.URL.Path, c.status, c.recovered, c.random.IntN(40)
+	result := "taken"
 	switch {
-	case !ill && slices.Contains(bouncing, to):
-		said = "never"
-	case !ill && chance == 0:
-		said = "later"
-	case !ill || chance%2 == 0 && says != http.StatusServiceUnavailable:
-		c.take(history.Message{Recipient: to, Code: m.Code, ID: m.ID}, m.Callback)
+	case !failing && slices.Contains(bouncing, to):
+		result = "never"
+	case !failing && chance == 0:
+		result = "later"
+	case !failing || chance%2 == 0 && status != http.StatusServiceUnavailable:
+		c.accept(history.Message{Recipient: to, Code: m.Code, ID: m.ID}, m.Callback)
 	}
 	c.mu.Unlock()
 	switch {
-	case !ill:
+	case !failing:
 		apptest.Sleep(time.Duration(chance) * time.Millisecond) // the receipt may come before the answer
-	case says == 0:
-		<-well
+	case status == 0:
+		<-recovered
 		panic(http.ErrAbortHandler)
 	default:
-		w.WriteHeader(says)
+		w.WriteHeader(status)
 	}
-	_, _ = io.WriteString(w, `{"id":"`+m.ID+`","said":"`+said+`"}`)
+	_, _ = io.WriteString(w, `{"id":"`+m.ID+`","said":"`+result+`"}`)
 }
 
-// courses are sequences of reports on a message. A d reports that the message was delivered, an l
-// that it was lost. A space is a second without a report.
-var courses = []string{"", "d", "l", "   d", "  l", "dd", "l d", "d l"}
+// reportSequences are sequences of reports on a message. A d reports that the message was
+// delivered, an l that it was lost. A space is a second without a report.
+var reportSequences = []string{"", "d", "l", "   d", "  l", "dd", "l d", "d l"}
 
-// take accepts a message, and reports its outcome. It repeats each report until the service has
+// accept accepts a message, and reports its outcome. It repeats each report until the service has
 // accepted the report.
-func (c *carriers) take(m history.Message, callback string) {
-	course := courses[c.random.IntN(len(courses))]
-	m.At, m.Delivered, m.Lost = time.Now(), strings.Contains(course, "d"), strings.Contains(course, "l")
+func (c *carriers) accept(m history.Message, callback string) {
+	sequence := reportSequences[c.random.IntN(len(reportSequences))]
+	m.At, m.Delivered, m.Lost = time.Now(), strings.Contains(sequence, "d"), strings.Contains(sequence, "l")
 	c.texts = append(c.texts, m)
 	c.reports.Go(func() {
-		for _, status := range course {
+		for _, status := range sequence {
 			if status == ' ' {
 				apptest.Sleep(time.Second)
 				continue
@@ -120,8 +120,8 @@ func (c *carriers) take(m history.Message, callback string) {
 	})
 }
 
-// taken returns the messages that the carriers accepted; none if there are no carriers.
-func (c *carriers) taken() []history.Message {
+// accepted returns the messages that the carriers accepted; none if there are no carriers.
+func (c *carriers) accepted() []history.Message {
 	if c == nil {
 		return nil
 	}
@@ -132,14 +132,14 @@ func (c *carriers) taken() []history.Message {
 
 // carrierFails makes one of the carriers refuse its messages, answer that it is broken, or not
 // answer.
-func (p *proof) carrierFails(ctx context.Context) {
+func (p *provingRun) carrierFails(ctx context.Context) {
 	c := p.carriers
 	c.mu.Lock()
-	c.ill, c.says, c.well = []string{"/first", "/second"}[p.random.IntN(2)], []int{503, 500, 0}[p.random.IntN(3)], make(chan struct{})
+	c.failing, c.status, c.recovered = []string{"/first", "/second"}[p.random.IntN(2)], []int{503, 500, 0}[p.random.IntN(3)], make(chan struct{})
 	c.mu.Unlock()
 	p.pause(ctx, 1000, 3000)
 	c.mu.Lock()
-	c.ill = ""
+	c.failing = ""
 	c.mu.Unlock()
-	close(c.well)
+	close(c.recovered)
 }

@@ -22,34 +22,34 @@ import (
 // fault is a fault of a part. When do returns, the part works again.
 type fault struct {
 	name string
-	do   func(*proof, context.Context)
+	do   func(*provingRun, context.Context)
 }
 
 var (
-	ofProcesses = []fault{{"kills", (*proof).kill}, {"stops", (*proof).stop}, {"freezes", (*proof).freeze}}
+	ofProcesses = []fault{{"kills", (*provingRun).kill}, {"stops", (*provingRun).stop}, {"freezes", (*provingRun).freeze}}
 	ofRedis     = []fault{
-		{"flushes", func(p *proof, _ context.Context) { p.Flush() }},
-		{"stalls", (*proof).stall},
-		{"failovers to an empty Redis", (*proof).empty},
+		{"flushes", func(p *provingRun, _ context.Context) { p.Flush() }},
+		{"stalls", (*provingRun).stall},
+		{"failovers to an empty Redis", (*provingRun).empty},
 	}
 	ofNodes = []fault{
-		{"flushes of a node", ofNode(func(p *proof, _ context.Context) { p.Flush() })},
-		{"stalls of a node", ofNode((*proof).stall)},
-		{"times with a node away", ofNode((*proof).nodeAway)},
+		{"flushes of a node", ofNode(func(p *provingRun, _ context.Context) { p.Flush() })},
+		{"stalls of a node", ofNode((*provingRun).stall)},
+		{"times with a node away", ofNode((*provingRun).nodeAway)},
 	}
-	cutLinks   = fault{"cuts of the links", (*proof).cutLinks}
-	ofPostgres = []fault{{"restarts of Postgres", (*proof).restart}, cutLinks}
+	cutLinks   = fault{"cuts of the links", (*provingRun).cutLinks}
+	ofPostgres = []fault{{"restarts of Postgres", (*provingRun).restart}, cutLinks}
 	ofNights   = []fault{
-		{"kills on a full disk", (*proof).fill},
-		{"kills of all replicas", (*proof).killAll},
-		{"locks of the tables", (*proof).lock},
-		{"changes of policies", (*proof).reload},
+		{"kills on a full disk", (*provingRun).fill},
+		{"kills of all replicas", (*provingRun).killAll},
+		{"locks of the tables", (*provingRun).lock},
+		{"changes of policies", (*provingRun).reload},
 	}
 )
 
 // fail makes the faults happen in random order, again and again. It ends when the time least has
 // passed, the clients have got as many answers as requests says, and each fault has happened.
-func (p *proof) fail(ctx context.Context, least time.Duration, requests int, faults []fault) {
+func (p *provingRun) fail(ctx context.Context, least time.Duration, requests int, faults []fault) {
 	p.Helper()
 	var order []int
 	for n, began := 0, time.Now(); n < len(faults) || time.Since(began) < least || p.answered() < requests; n++ {
@@ -68,19 +68,19 @@ func (p *proof) fail(ctx context.Context, least time.Duration, requests int, fau
 // instants is the format of the times that a run prints.
 const instants = "15:04:05.000"
 
-func (p *proof) answered() int {
+func (p *provingRun) answered() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.seen.Requests) - p.cut
+	return len(p.observed.Requests) - p.cut
 }
 
 // pause waits for least milliseconds and, at random, up to more milliseconds on top.
-func (p *proof) pause(ctx context.Context, least, more int) {
+func (p *provingRun) pause(ctx context.Context, least, more int) {
 	sleep(ctx, time.Duration(least+p.random.IntN(more))*time.Millisecond)
 }
 
 // spawn starts the program of replica i.
-func (p *proof) spawn(i int) *apptest.Process {
+func (p *provingRun) spawn(i int) *apptest.Process {
 	cmd := p.Program("serve")
 	if p.programs[i] != "" {
 		cmd.Path = p.programs[i]
@@ -96,7 +96,7 @@ func (p *proof) spawn(i int) *apptest.Process {
 // outages returns the spans in which replicas did not reach Redis, according to their logs. A
 // failed call may have begun up to gates.LimiterTimeout before its line. A span that has not ended
 // in a log is left out: the replica died in it, and so repeated no refund.
-func (p *proof) outages() (away [][2]time.Time) {
+func (p *provingRun) outages() (away [][2]time.Time) {
 	for _, log := range p.logs {
 		var since time.Time
 		for line := range strings.Lines(log.String()) {
@@ -111,23 +111,23 @@ func (p *proof) outages() (away [][2]time.Time) {
 			case strings.HasPrefix(entry.Msg, "Redis away"):
 				since = entry.Time
 			case entry.Msg == "Redis back":
-				away = append(away, [2]time.Time{since.Add(-gates.LimiterTimeout - p.seen.Ahead), entry.Time.Add(-p.seen.Ahead)})
+				away = append(away, [2]time.Time{since.Add(-gates.LimiterTimeout - p.observed.Ahead), entry.Time.Add(-p.observed.Ahead)})
 			}
 		}
 	}
 	return away
 }
 
-// some returns one of the replicas, and its index.
-func (p *proof) some() (*apptest.Process, int) {
+// randomReplica returns one of the replicas, and its index.
+func (p *provingRun) randomReplica() (*apptest.Process, int) {
 	i := p.random.IntN(len(p.replicas))
 	return p.replicas[i], i
 }
 
-// leave sends the requests for replica i to the other replica, as a load balancer does.
-func (p *proof) leave(i int) { p.put(i, p.replicas[(i+1)%len(p.replicas)]) }
+// redirectFrom sends the requests for replica i to the other replica, as a load balancer does.
+func (p *provingRun) redirectFrom(i int) { p.setReplica(i, p.replicas[(i+1)%len(p.replicas)]) }
 
-func (p *proof) put(i int, r *apptest.Process) {
+func (p *provingRun) setReplica(i int, r *apptest.Process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.replicas[i] = r
@@ -135,47 +135,47 @@ func (p *proof) put(i int, r *apptest.Process) {
 
 // crash records the present as an instant at which a process died, or may have lost its leases or
 // an answer between the gates.
-func (p *proof) crash() { p.seen.Crashes = append(p.seen.Crashes, time.Now()) }
+func (p *provingRun) crash() { p.observed.Crashes = append(p.observed.Crashes, time.Now()) }
 
-// end kills a process, which dies between the two recorded instants. Meanwhile other processes may
-// answer.
-func (p *proof) end(r *apptest.Process) {
+// killAndRecord kills a process, which dies between the two recorded instants. Meanwhile other
+// processes may answer.
+func (p *provingRun) killAndRecord(r *apptest.Process) {
 	p.crash()
 	r.Kill()
 	p.crash()
 }
 
-func (p *proof) kill(context.Context) {
-	r, i := p.some()
-	p.end(r)
-	p.leave(i)
-	p.put(i, p.spawn(i))
+func (p *provingRun) kill(context.Context) {
+	r, i := p.randomReplica()
+	p.killAndRecord(r)
+	p.redirectFrom(i)
+	p.setReplica(i, p.spawn(i))
 }
 
 // killAll kills every process. For a moment no process answers.
-func (p *proof) killAll(ctx context.Context) {
+func (p *provingRun) killAll(ctx context.Context) {
 	for _, r := range p.replicas {
-		p.end(r)
+		p.killAndRecord(r)
 	}
 	p.pause(ctx, 100, 1000)
 	for i := range p.replicas {
-		p.put(i, p.spawn(i))
+		p.setReplica(i, p.spawn(i))
 	}
 }
 
 // fill takes the last free space of the database's disk, and then kills a process.
-func (p *proof) fill(ctx context.Context) {
+func (p *provingRun) fill(ctx context.Context) {
 	apptest.Must(p.T, p.disk.Fill())
 	p.pause(ctx, 500, 1000)
-	r, i := p.some()
-	p.end(r)
+	r, i := p.randomReplica()
+	p.killAndRecord(r)
 	apptest.Must(p.T, p.disk.MakeRoom())
-	p.leave(i)
-	p.put(i, p.spawn(i))
+	p.redirectFrom(i)
+	p.setReplica(i, p.spawn(i))
 }
 
 // lock locks two tables of Postgres, or the SQLite file, for a while.
-func (p *proof) lock(ctx context.Context) {
+func (p *provingRun) lock(ctx context.Context) {
 	driver, statement := "sqlite", "SELECT 1"
 	at := "file:" + filepath.Join(p.Env["SENDCODE_DATA_DIR"], "sendcode.db") + "?_txlock=immediate&_pragma=busy_timeout(60000)"
 	if p.Postgres != nil {
@@ -196,7 +196,7 @@ func (p *proof) lock(ctx context.Context) {
 }
 
 // reload puts other policies in force, with one place less or one more than before.
-func (p *proof) reload(context.Context) {
+func (p *provingRun) reload(context.Context) {
 	began := time.Now()
 	p.fewer = !p.fewer
 	p.configure()
@@ -207,61 +207,61 @@ func (p *proof) reload(context.Context) {
 			return err == nil && len(a.Quota.Rules) == 2 && a.Quota.Rules[1].Limit == p.limit()
 		})
 	}
-	p.seen.Changes = append(p.seen.Changes, [2]time.Time{began, time.Now()})
+	p.observed.Changes = append(p.observed.Changes, [2]time.Time{began, time.Now()})
 }
 
 // stop ends a process by SIGTERM, and starts it again.
-func (p *proof) stop(context.Context) {
-	_, i := p.some()
+func (p *provingRun) stop(context.Context) {
+	_, i := p.randomReplica()
 	p.restartReplica(i)
 }
 
 // restartReplica ends a process by SIGTERM, and starts the program of this replica. The process
 // answers all its requests, and no message comes twice.
-func (p *proof) restartReplica(i int) {
+func (p *provingRun) restartReplica(i int) {
 	r := p.replicas[i]
-	p.leave(i)
+	p.redirectFrom(i)
 	apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGTERM))
 	hung := time.AfterFunc(servertest.Patience, func() { _ = r.Cmd.Process.Kill() })
 	defer hung.Stop()
 	if err := r.Cmd.Wait(); err != nil {
 		p.Errorf("a process that was stopped ended with %v", err)
 	}
-	p.put(i, p.spawn(i))
+	p.setReplica(i, p.spawn(i))
 }
 
-func (p *proof) freeze(ctx context.Context) {
-	r, _ := p.some()
+func (p *provingRun) freeze(ctx context.Context) {
+	r, _ := p.randomReplica()
 	began := time.Now()
 	r.Freeze(p.T)
 	p.pause(ctx, 1000, 1000)
 	apptest.Must(p.T, r.Cmd.Process.Signal(syscall.SIGCONT))
 	if ended := time.Now(); ended.Sub(began) > outbox.DefaultLease/2 { // on a busy machine, a freeze may last longer than a lease
-		p.seen.Crashes = append(p.seen.Crashes, began, ended)
+		p.observed.Crashes = append(p.observed.Crashes, began, ended)
 	}
 }
 
 // away records that Redis was away since began. After a failed call, a refund is repeated within
 // three seconds, even if no outage is logged. If a part of a Cluster was away, it takes up to ten
 // seconds more.
-func (p *proof) away(began time.Time) {
+func (p *provingRun) away(began time.Time) {
 	repeated := 3 * time.Second
 	if p.Nodes != nil && p.Sentinel == nil {
 		repeated += 10 * time.Second
 	}
-	p.seen.Away = append(p.seen.Away, [2]time.Time{began, time.Now().Add(repeated)})
+	p.observed.Away = append(p.observed.Away, [2]time.Time{began, time.Now().Add(repeated)})
 }
 
-func (p *proof) stall(ctx context.Context) {
+func (p *provingRun) stall(ctx context.Context) {
 	defer p.away(time.Now())
 	apptest.Must(p.T, p.Redis.Pause())
 	p.pause(ctx, 1000, 2000)
 	resumed := time.Now()
 	apptest.Must(p.T, p.Redis.Resume())
-	p.seen.Stalls = append(p.seen.Stalls, resumed, time.Now()) // Redis answers again between these instants
+	p.observed.Stalls = append(p.observed.Stalls, resumed, time.Now()) // Redis answers again between these instants
 }
 
-func (p *proof) empty(ctx context.Context) {
+func (p *provingRun) empty(ctx context.Context) {
 	defer p.away(time.Now())
 	p.Redis.Stop()
 	p.pause(ctx, 200, 1)
@@ -269,8 +269,8 @@ func (p *proof) empty(ctx context.Context) {
 }
 
 // ofNode returns a function that calls do for one node of the Cluster.
-func ofNode(do func(*proof, context.Context)) func(*proof, context.Context) {
-	return func(p *proof, ctx context.Context) {
+func ofNode(do func(*provingRun, context.Context)) func(*provingRun, context.Context) {
+	return func(p *provingRun, ctx context.Context) {
 		p.Redis = p.Nodes[p.random.IntN(len(p.Nodes))]
 		do(p, ctx)
 	}
@@ -278,14 +278,14 @@ func ofNode(do func(*proof, context.Context)) func(*proof, context.Context) {
 
 // nodeAway stops a node, so that the database and the replicas decide for a third of the keys. Then
 // the node comes back empty.
-func (p *proof) nodeAway(ctx context.Context) {
+func (p *provingRun) nodeAway(ctx context.Context) {
 	defer p.away(time.Now())
 	p.Redis.Stop()
 	p.pause(ctx, 3000, 3000)
 	apptest.Must(p.T, p.Redis.Start())
 }
 
-func (p *proof) restart(context.Context) {
+func (p *provingRun) restart(context.Context) {
 	p.crash() // on a busy machine, the outage lasts longer than a lease
 	apptest.Must(p.T, p.Postgres.Restart())
 	p.crash()
@@ -303,7 +303,7 @@ var toxics = []string{
 }
 
 // cutLinks makes each link fail in some way, one link after another.
-func (p *proof) cutLinks(ctx context.Context) {
+func (p *provingRun) cutLinks(ctx context.Context) {
 	defer p.away(time.Now())
 	for _, i := range p.random.Perm(len(p.links)) {
 		p.crash()

@@ -17,7 +17,7 @@ import (
 )
 
 // These are rates of a flood, in requests a second: the usual one, and ten times as many.
-const usual, ten = 40, 400
+const usualRate, tenfoldRate = 40, 400
 
 // While Redis stalls, or the mail server takes nothing, all but a twentieth of the sends are
 // served, refused by the policy, or refused at once. No accepted send is lost, no recipient gets
@@ -36,9 +36,9 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 			t.Parallel()
 			s := apptest.OnRealParts(t).Policy(apptest.LongRules).Start(1)
 			f := newFlood(s)
-			f.wave(usual, time.Second)
+			f.wave(usualRate, time.Second)
 			disturb(s)
-			f.wave(ten, 3*time.Second)
+			f.wave(tenfoldRate, 3*time.Second)
 			s.MailRules()
 			t.Logf("%d accepted, %d refused by the policy, %d at once, %d not served in time", f.Accepted.Load(),
 				f.Limited.Load(), f.Shed.Load(), f.Unserved.Load())

@@ -29,9 +29,9 @@ trusted_proxies: [127.0.0.1/32]
 apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}]
 `
 
-// swamp sends more codes than a slow mail server takes, each to another recipient, through the
-// replicas in turn.
-type swamp struct {
+// slowMailLoad sends more codes than a slow mail server takes, each to another recipient, through
+// the replicas in turn.
+type slowMailLoad struct {
 	*apptest.Stack
 	db *pgx.Conn
 
@@ -43,16 +43,16 @@ type swamp struct {
 	others    int            // requests without an answer, and other refusals
 }
 
-func newSwamp(s *apptest.Stack, replicas int, rules ...smtptest.Rule) *swamp {
-	w := &swamp{Stack: s, accepted: map[string]int{}}
+func newSlowMailLoad(s *apptest.Stack, replicas int, rules ...smtptest.Rule) *slowMailLoad {
+	load := &slowMailLoad{Stack: s, accepted: map[string]int{}}
 	s.MailRules(rules...)
 	for range replicas {
-		w.replicas = append(w.replicas, s.Spawn())
+		load.replicas = append(load.replicas, s.Spawn())
 	}
 	var err error
-	w.db, err = pgx.Connect(s.Context(), s.Postgres.URL())
+	load.db, err = pgx.Connect(s.Context(), s.Postgres.URL())
 	apptest.Must(s.T, err)
-	return w
+	return load
 }
 
 // perSecond returns a rule that bounds how many mails the mail server accepts in a second, over all
@@ -74,9 +74,9 @@ func perSecond(s *apptest.Stack, mails int) smtptest.Rule {
 	return smtptest.Rule{Stage: smtptest.Body, Until: tokens}
 }
 
-// comes sends n requests, perSecond of them in a second. If strangers is true, every fourth request
-// is a stranger's.
-func (s *swamp) comes(n, perSecond int, strangers bool) {
+// sendRequests sends n requests, perSecond of them in a second. If strangers is true, every fourth
+// request is a stranger's.
+func (s *slowMailLoad) sendRequests(n, perSecond int, strangers bool) {
 	ticks := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticks.Stop()
 	var all sync.WaitGroup
@@ -87,7 +87,7 @@ func (s *swamp) comes(n, perSecond int, strangers bool) {
 	all.Wait()
 }
 
-func (s *swamp) ask(n int, stranger bool) {
+func (s *slowMailLoad) ask(n int, stranger bool) {
 	to, from := fmt.Sprintf("swamp%d@example.com", n), fmt.Sprintf("198.18.%d.%d", n/256, n%256)
 	change, more, class := []func(*http.Request){apptest.WithKey(fmt.Sprintf("swamped-request-%06d", n))}, known, 0
 	switch {
@@ -118,7 +118,7 @@ func (s *swamp) ask(n int, stranger bool) {
 	}
 }
 
-func (s *swamp) read(query string) (n int) {
+func (s *slowMailLoad) read(query string) (n int) {
 	s.Helper()
 	apptest.Must(s.T, s.db.QueryRow(s.Context(), query).Scan(&n))
 	return n
@@ -126,7 +126,7 @@ func (s *swamp) read(query string) (n int) {
 
 // arrived waits until every send has ended. It returns the ages of the accepted codes of known
 // people when their mails arrived, the lowest age first.
-func (s *swamp) arrived() []time.Duration {
+func (s *slowMailLoad) arrived() []time.Duration {
 	s.Helper()
 	s.Await("every send to end", func() bool { return s.read(`SELECT count(*) FROM outbox`) == 0 })
 	rows, err := s.db.Query(s.Context(), `SELECT id::text, logged_at FROM sends`)
@@ -174,22 +174,22 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 		for name, c := range map[string]struct {
 			takes, come int // mails a second, requests a second
 			lasts       time.Duration
-			disturb     func(w *swamp)
+			disturb     func(w *slowMailLoad)
 		}{
 			"2 of 20 a second": {takes: 2, come: 20, lasts: 50 * time.Second},
-			"a replica dies": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *swamp) {
+			"a replica dies": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *slowMailLoad) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				w.replicas[0].Kill()
 				w.replicas = w.replicas[1:]
 			}},
-			"Redis restarts": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *swamp) {
+			"Redis restarts": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *slowMailLoad) {
 				if w.Redis != nil {
 					w.Redis.Stop()
 					apptest.Must(w.T, w.Redis.Start())
 				}
 			}},
-			"it is quick again": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *swamp) {
+			"it is quick again": {takes: 3, come: 20, lasts: 50 * time.Second, disturb: func(w *slowMailLoad) {
 				w.MailRules()
 				w.Cleanup(func() {
 					if n := len(w.accepted); n < 400 { // 500 requests come from here on
@@ -201,7 +201,7 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				s := f.open(t).Write(fmt.Sprintf(minuteCodes, sha256.Sum256([]byte(apptest.PublicKey))))
-				w := newSwamp(s, 2, perSecond(s, c.takes))
+				w := newSlowMailLoad(s, 2, perSecond(s, c.takes))
 				var disturbed sync.WaitGroup
 				if c.disturb != nil {
 					disturbed.Go(func() {
@@ -209,7 +209,7 @@ func TestMailServerTakesFewerUnderLoad(t *testing.T) {
 						c.disturb(w)
 					})
 				}
-				w.comes(int(c.lasts.Seconds())*c.come, c.come, true)
+				w.sendRequests(int(c.lasts.Seconds())*c.come, c.come, true)
 				disturbed.Wait()
 				ages := w.arrived()
 				if age := ages[len(ages)*9/10]; age > 30*time.Second+room {
@@ -234,7 +234,7 @@ WHERE s.reason = 'expired' AND v.class = ''`); n > 0 {
 // countedNowhere asks for the quota of every tenth refused recipient, and fails the test if a send
 // counts there. If all is true, it also fails if Redis has more events than the accepted sends
 // need.
-func (s *swamp) countedNowhere(all bool) {
+func (s *slowMailLoad) countedNowhere(all bool) {
 	s.Helper()
 	if s.Redis != nil && all {
 		redis, events := s.RedisClient(), 0
@@ -264,9 +264,9 @@ func (s *swamp) countedNowhere(all bool) {
 // 2,000 sends come within 3 s, and the mail server needs 300 ms for each mail. None of the sends is
 // refused because its mail would go out too late.
 func TestSpikeUnderLoad(t *testing.T) {
-	w := newSwamp(apptest.OnOwnPostgres(t), 1, smtptest.Rule{Stage: smtptest.Body, Delay: 300 * time.Millisecond})
+	w := newSlowMailLoad(apptest.OnOwnPostgres(t), 1, smtptest.Rule{Stage: smtptest.Body, Delay: 300 * time.Millisecond})
 	began := time.Now()
-	w.comes(2000, 667, false)
+	w.sendRequests(2000, 667, false)
 	came := time.Since(began)
 	w.arrived()
 	mails := w.Mails()

@@ -30,7 +30,7 @@ func TestNoGoroutineOutlivesTheService(t *testing.T) {
 			s.Ask(0, apptest.Ana)
 			s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`)
 			s.Get("/v1/admin/sends", apptest.AsAdmin)
-			s.AwaitTold(hook, 2)
+			s.AwaitEvents(hook, 2)
 			for _, path := range []string{"/", "/readyz", "/metrics"} {
 				s.Get(path)
 			}

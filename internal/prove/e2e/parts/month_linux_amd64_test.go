@@ -105,7 +105,7 @@ func TestMonthEnds(t *testing.T) {
 				redis, clock := servertest.RedisWithClock(s)
 				s.Redis, s.Env["SENDCODE_REDIS_URL"], clocks = redis, redis.URL(), append(clocks, clock)
 			}
-			p := newProof(s, f.name+", over a month's end")
+			p := newProvingRun(s, f.name+", over a month's end")
 			now := time.Now().UTC()
 			end := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 			for end.Weekday() != time.Monday {
@@ -117,14 +117,14 @@ func TestMonthEnds(t *testing.T) {
 			}
 			s.Env[aheadBy] = fmt.Sprint(int(ahead.Seconds()))
 			month := history.Rule{Name: "month", Limit: 4, Window: 31 * 24 * time.Hour, Until: end.Add(-ahead)}
-			p.seen.Ahead, p.seen.Rules = ahead, append(p.seen.Rules, month)
+			p.observed.Ahead, p.observed.Rules = ahead, append(p.observed.Rules, month)
 			p.more = fmt.Sprintf("    - {name: month, scope: recipient, limit: %d, per: month}\n", month.Limit)
 			p.configure()
 			p.start(f.replicas)
 			refused := func(before bool) bool {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				return slices.ContainsFunc(p.seen.Requests, func(q history.Request) bool {
+				return slices.ContainsFunc(p.observed.Requests, func(q history.Request) bool {
 					when := before && q.End.Before(month.Until) || !before && q.Begin.After(month.Until)
 					return when && q.Status == http.StatusTooManyRequests && strings.Contains(string(q.Body), `"blocked_by":"month"`)
 				})

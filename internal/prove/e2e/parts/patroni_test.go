@@ -26,13 +26,13 @@ func TestPatroni(t *testing.T) {
 	files := deploy + "/patroni"
 	cluster := servertest.Patroni(t, files)
 	s := apptest.OnDatabase(t, cluster.URL())
-	p := newProof(s, "two replicas on Redis and Postgres under Patroni")
+	p := newProvingRun(s, "two replicas on Redis and Postgres under Patroni")
 	byHosts, byHAProxy := s.Env["SENDCODE_DATABASE_URL"], cluster.Through(cluster.HAProxy(t, files))
 	_, more, _ := strings.Cut(byHosts, "?")
 	_, own, _ := strings.Cut(cluster.URL(), "?")
 	p.databases = [2]string{byHosts, byHAProxy + strings.TrimPrefix(more, own)}
 	whole := func() {
-		p.Await("three nodes that are whole", func() bool { return cluster.Whole(s.Context()) == nil })
+		p.Await("three nodes that are whole", func() bool { return cluster.CheckHealthy(s.Context()) == nil })
 	}
 	var was *servertest.PatroniNode // the leader before the fault
 	another := func(ctx context.Context) {
@@ -40,7 +40,7 @@ func TestPatroni(t *testing.T) {
 	}
 	var spans []span
 	do := func(name string, fail func(ctx context.Context)) fault {
-		return fault{name, func(p *proof, ctx context.Context) {
+		return fault{name, func(p *provingRun, ctx context.Context) {
 			was = cluster.Leader(ctx)
 			began := time.Now()
 			p.throughout(func() {
@@ -81,7 +81,7 @@ func TestPatroni(t *testing.T) {
 			do("leaders that are cut off", func(ctx context.Context) {
 				was.CutOff()
 				another(ctx)
-				apptest.Must(t, was.Mend())
+				apptest.Must(t, was.Reconnect())
 			}),
 		})
 	})
@@ -99,7 +99,7 @@ type span struct {
 
 // throughout calls do, during which the database is away for longer than a lease. It records each
 // second as one in which a process may have lost its leases or an answer between the gates.
-func (p *proof) throughout(do func()) {
+func (p *provingRun) throughout(do func()) {
 	p.crash()
 	ctx, stop := context.WithCancel(p.Context())
 	ticked := make(chan []time.Time)
@@ -113,13 +113,13 @@ func (p *proof) throughout(do func()) {
 	}()
 	do()
 	stop()
-	p.seen.Crashes = append(p.seen.Crashes, <-ticked...)
+	p.observed.Crashes = append(p.observed.Crashes, <-ticked...)
 }
 
-func (p *proof) accepted() (n int) {
+func (p *provingRun) accepted() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, q := range p.seen.Requests {
+	for _, q := range p.observed.Requests {
 		if q.Status == http.StatusAccepted {
 			n++
 		}
@@ -128,9 +128,9 @@ func (p *proof) accepted() (n int) {
 }
 
 // longestPause returns the longest time in a span between two codes that were accepted.
-func (p *proof) longestPause(s span) (longest time.Duration) {
+func (p *provingRun) longestPause(s span) (longest time.Duration) {
 	last := s.began
-	for _, q := range p.seen.Requests { // sorted by the end of the request
+	for _, q := range p.observed.Requests { // sorted by the end of the request
 		if q.Status == http.StatusAccepted && q.End.After(s.began) && !q.End.After(s.ended) {
 			longest, last = max(longest, q.End.Sub(last)), q.End
 		}

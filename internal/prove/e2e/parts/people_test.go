@@ -20,7 +20,7 @@ import (
 )
 
 // call sends a request to the replica whose turn it is, and records the request with its answer.
-func (p *proof) call(method, path, body string, q history.Request, change ...func(*http.Request)) apptest.Answer {
+func (p *provingRun) call(method, path, body string, q history.Request, change ...func(*http.Request)) apptest.Answer {
 	q, a := p.reach(method, path, body, q, change...)
 	p.note(q)
 	return a
@@ -28,7 +28,7 @@ func (p *proof) call(method, path, body string, q history.Request, change ...fun
 
 // reach sends a request to the replica whose turn it is, and returns the recorded request with its
 // answer.
-func (p *proof) reach(method, path, body string, q history.Request,
+func (p *provingRun) reach(method, path, body string, q history.Request,
 	change ...func(*http.Request),
 ) (history.Request, apptest.Answer) {
 	p.mu.Lock()
@@ -46,10 +46,10 @@ func (p *proof) reach(method, path, body string, q history.Request,
 	return q, a
 }
 
-func (p *proof) note(q history.Request) {
+func (p *provingRun) note(q history.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen.Requests = append(p.seen.Requests, q)
+	p.observed.Requests = append(p.observed.Requests, q)
 	switch q.Status {
 	case 0:
 		p.cut++
@@ -68,9 +68,9 @@ const known = `,"trust":"known"`
 // asKnown returns known. While a replica of the older version may serve, which answers "known" with
 // a 422, asKnown returns a client_ip instead: without either, the newer version would count all
 // persons as one network.
-func (p *proof) asKnown(random *rand.Rand) string {
+func (p *provingRun) asKnown(random *rand.Rand) string {
 	if p.mixed.Load() {
-		return fmt.Sprintf(`,"client_ip":%q`, anywhere(random))
+		return fmt.Sprintf(`,"client_ip":%q`, randomClientIP(random))
 	}
 	return known
 }
@@ -78,14 +78,14 @@ func (p *proof) asKnown(random *rand.Rand) string {
 // asStranger returns a request for a person whom the back end doesn't know. The older version
 // treats every request of a secret key as one for a known person, and may give it the places in
 // reserve.
-func (p *proof) asStranger() history.Request { return history.Request{Stranger: !p.mixed.Load()} }
+func (p *provingRun) asStranger() history.Request { return history.Request{Stranger: !p.mixed.Load()} }
 
 // ask requests a code with an Idempotency-Key, and sometimes repeats the request. q says who the
 // caller is. more has further members of the body, each after a comma.
-func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, change ...func(*http.Request)) (a apptest.Answer) {
+func (p *provingRun) ask(random *rand.Rand, to, more string, q history.Request, change ...func(*http.Request)) (a apptest.Answer) {
 	q.Kind, q.Recipient, q.Key = history.Send, to, fmt.Sprintf("the-key-of-a-request-%016x", random.Uint64())
 	once := func() apptest.Answer {
-		a := p.call(http.MethodPost, "/v1/verifications", `{`+p.naming(to)+more+`}`, q,
+		a := p.call(http.MethodPost, "/v1/verifications", `{`+p.recipientMembers(to)+more+`}`, q,
 			append(change, apptest.WithKey(q.Key))...)
 		switch a.StatusCode {
 		case 0, http.StatusAccepted, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests,
@@ -113,7 +113,7 @@ func (p *proof) ask(random *rand.Rand, to, more string, q history.Request, chang
 // codes and the right one, in any order and number, and waits as the answer says (pause). It makes
 // one code in six itself. Now and then the recipient reports the mail, or an administrator resets
 // or erases the recipient.
-func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
+func (p *provingRun) person(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	switch random.IntN(16) {
 	case 0:
@@ -158,7 +158,7 @@ func (p *proof) person(ctx context.Context, random *rand.Rand, _ string) {
 }
 
 // reportNotMe presses the button behind the link of a send's mail, if the mail has arrived.
-func (p *proof) reportNotMe(to string, a apptest.Answer) {
+func (p *provingRun) reportNotMe(to string, a apptest.Answer) {
 	q := history.Request{Kind: history.Look, Recipient: to, Verification: a.ID, MayEnd: true}
 	for _, m := range p.Mails() {
 		link := notMePath.FindString(strings.ReplaceAll(m.Text, "=\r\n", ""))
@@ -178,8 +178,8 @@ func (p *proof) reportNotMe(to string, a apptest.Answer) {
 
 var notMePath = regexp.MustCompile(`/not-me/[\w-]{43}`)
 
-// naming returns the JSON members of a request that name a recipient.
-func (p *proof) naming(to string) string {
+// recipientMembers returns the JSON members of a request that name a recipient.
+func (p *provingRun) recipientMembers(to string) string {
 	if p.carriers != nil {
 		return `"channel":"sms","to":"` + p.carriers.number(to) + `"`
 	}
@@ -188,18 +188,19 @@ func (p *proof) naming(to string) string {
 
 // look reads the quota of a recipient. q describes the caller. more has further members of the
 // body, each after a comma.
-func (p *proof) look(to, more string, q history.Request) {
+func (p *provingRun) look(to, more string, q history.Request) {
 	q.Kind, q.Recipient = history.Look, to
-	p.call(http.MethodPost, "/v1/quota", `{`+p.naming(to)+more+`}`, q)
+	p.call(http.MethodPost, "/v1/quota", `{`+p.recipientMembers(to)+more+`}`, q)
 }
 
-func (p *proof) administer(what string, q history.Request) {
-	p.call(http.MethodPost, "/v1/admin/"+what, `{`+p.naming(q.Recipient)+`,"reason":"ticket 7"}`, q, apptest.AsAdmin)
+func (p *provingRun) administer(what string, q history.Request) {
+	p.call(http.MethodPost, "/v1/admin/"+what, `{`+p.recipientMembers(q.Recipient)+`,"reason":"ticket 7"}`, q, apptest.AsAdmin)
 }
 
-// unlucky requests codes for a mailbox that accepts no mail. It reads the quota meanwhile and
-// afterwards. Once an answer shows the failure, each replica has given the place back.
-func (p *proof) unlucky(ctx context.Context, random *rand.Rand, name string) {
+// requestForBouncing requests codes for a mailbox that accepts no mail. It reads the quota
+// meanwhile and afterwards. Once an answer shows the failure, each replica has given the place
+// back.
+func (p *provingRun) requestForBouncing(ctx context.Context, random *rand.Rand, name string) {
 	to := name + "@example.com"
 	as := p.asKnown(random)
 	look := func() { p.look(to, as, history.Request{}) }
@@ -229,16 +230,16 @@ func ownCode(random *rand.Rand) string {
 
 // pause waits as the answer says. Without a wait, or for a wait of a second or more, it waits for a
 // random time below 200 ms.
-func pause(ctx context.Context, random *rand.Rand, told time.Duration) {
-	if told <= 0 || told >= time.Second {
-		told = time.Duration(random.IntN(200)) * time.Millisecond
+func pause(ctx context.Context, random *rand.Rand, wait time.Duration) {
+	if wait <= 0 || wait >= time.Second {
+		wait = time.Duration(random.IntN(200)) * time.Millisecond
 	}
-	sleep(ctx, told)
+	sleep(ctx, wait)
 }
 
 // stranger requests a code for someone else, in a browser of a random network. If it is accepted,
 // every second stranger requests the same code again after the wait in the answer.
-func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
+func (p *provingRun) stranger(ctx context.Context, random *rand.Rand, _ string) {
 	to := fmt.Sprintf("crowd%d@example.com", random.IntN(16))
 	ask := p.browser(random, to)
 	a := ask("")
@@ -251,14 +252,14 @@ func (p *proof) stranger(ctx context.Context, random *rand.Rand, _ string) {
 
 // widget requests codes for one person, in the person's browser. It reads the verification until
 // the next send is allowed, and then requests the code again.
-func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
+func (p *provingRun) widget(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(4))
 	ask := p.browser(random, to)
 	a := ask("")
 	for range 3 {
 		for wait := a.StatusCode == http.StatusAccepted; wait && ctx.Err() == nil; {
 			sleep(ctx, 100*time.Millisecond)
-			seen := p.call(http.MethodGet, "/v1/verifications/"+a.ID, "", history.Request{Kind: history.Look, Recipient: to, Browser: true},
+			seen := p.call(http.MethodGet, "/v1/verifications/"+a.ID, "", history.Request{Kind: history.Look, Recipient: to, OwnSendsOnly: true},
 				apptest.As(apptest.PublicKey))
 			wait = seen.StatusCode != http.StatusOK || !seen.Quota.Allowed
 		}
@@ -270,25 +271,25 @@ func (p *proof) widget(ctx context.Context, random *rand.Rand, name string) {
 	pause(ctx, random, 0)
 }
 
-// anywhere returns a random address of a stranger.
-func anywhere(random *rand.Rand) string {
+// randomClientIP returns a random address of a stranger.
+func randomClientIP(random *rand.Rand) string {
 	return fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256))
 }
 
 // browser returns a function that requests a code for the recipient, in a browser with a network of
 // its own.
-func (p *proof) browser(random *rand.Rand, to string) (ask func(more string) apptest.Answer) {
-	from := anywhere(random)
+func (p *provingRun) browser(random *rand.Rand, to string) (ask func(more string) apptest.Answer) {
+	from := randomClientIP(random)
 	return func(more string) apptest.Answer {
-		return p.ask(random, to, more, history.Request{Browser: true, Stranger: true}, apptest.As(apptest.PublicKey),
+		return p.ask(random, to, more, history.Request{OwnSendsOnly: true, Stranger: true}, apptest.As(apptest.PublicKey),
 			func(r *http.Request) { r.Header.Set("X-Forwarded-For", from) })
 	}
 }
 
-// deputy requests codes on behalf of strangers, as a back end with a public form does, and through
-// the hook of an auth server. Half of the codes are for recipients of persons and browsers. The
-// others are for eight recipients that no other client uses.
-func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
+// formBackEnd requests codes on behalf of strangers, as a back end with a public form does, and
+// through the hook of an auth server. Half of the codes are for recipients of persons and browsers.
+// The others are for eight recipients that no other client uses.
+func (p *provingRun) formBackEnd(ctx context.Context, random *rand.Rand, name string) {
 	to := fmt.Sprintf("%s.%d@example.com", name, random.IntN(8))
 	if random.IntN(2) == 0 {
 		to = fmt.Sprintf("crowd%d@example.com", random.IntN(8))
@@ -297,7 +298,7 @@ func (p *proof) deputy(ctx context.Context, random *rand.Rand, name string) {
 		pause(ctx, random, p.hook(random, to))
 		return
 	}
-	more, stranger := fmt.Sprintf(`,"client_ip":%q`, anywhere(random)), p.asStranger()
+	more, stranger := fmt.Sprintf(`,"client_ip":%q`, randomClientIP(random)), p.asStranger()
 	if random.IntN(2) == 0 {
 		more += `,"session":"of the form"`
 	}
@@ -313,12 +314,12 @@ var toldByHook = regexp.MustCompile(`"http_code":429,.* in (\d+) seconds?\.`)
 
 // hook sends the request of an auth server with a code of its own. It records the answer like that
 // of a back end, and returns the wait in the answer.
-func (p *proof) hook(random *rand.Rand, to string) time.Duration {
+func (p *provingRun) hook(random *rand.Rand, to string) time.Duration {
 	body := fmt.Sprintf(`{"metadata":{"uuid":"%016x"},"user":{"email":%q},"email_data":{"token":%q,`+
 		`"email_action_type":"signup"}}`, random.Uint64(), to, ownCode(random))
 	q, a := p.reach(http.MethodPost, "/v1/hooks/auth", body, history.Request{Kind: history.Send, Recipient: to, Stranger: true},
 		func(r *http.Request) {
-			now := time.Now().Add(p.seen.Ahead)
+			now := time.Now().Add(p.observed.Ahead)
 			r.Header.Del("Authorization")
 			r.Header.Set("Webhook-Id", "1")
 			r.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
@@ -364,9 +365,9 @@ func (p *proof) hook(random *rand.Rand, to string) time.Duration {
 }
 
 // codeOf returns the code of a send's message, or "" if none came in time.
-func (p *proof) codeOf(ctx context.Context, send string) string {
+func (p *provingRun) codeOf(ctx context.Context, send string) string {
 	for range 40 {
-		for _, m := range slices.Backward(p.carriers.taken()) {
+		for _, m := range slices.Backward(p.carriers.accepted()) {
 			if m.ID == send {
 				return m.Code
 			}
@@ -383,7 +384,7 @@ func (p *proof) codeOf(ctx context.Context, send string) string {
 
 // list records how every send ended, as the admin API reports it. It returns true if all have
 // ended.
-func (p *proof) list() (ended bool) {
+func (p *provingRun) list() (ended bool) {
 	p.Helper()
 	ended = true
 	for cursor := "first"; cursor != ""; {
@@ -407,17 +408,17 @@ func (p *proof) list() (ended bool) {
 }
 
 // arrived records the messages that arrived, and returns their codes.
-func (p *proof) arrived() map[string]bool {
+func (p *provingRun) arrived() map[string]bool {
 	p.Helper()
 	codes := map[string]bool{}
-	p.seen.Messages = p.carriers.taken()
-	for _, m := range p.seen.Messages {
+	p.observed.Messages = p.carriers.accepted()
+	for _, m := range p.observed.Messages {
 		codes[m.Code] = true
 	}
 	for _, m := range p.Mails() {
 		code := p.CodeIn(m)
 		codes[code] = true
-		p.seen.Messages = append(p.seen.Messages, history.Message{Recipient: m.To, Code: code, ID: m.ID, At: m.At})
+		p.observed.Messages = append(p.observed.Messages, history.Message{Recipient: m.To, Code: code, ID: m.ID, At: m.At})
 	}
 	return codes
 }

@@ -92,8 +92,8 @@ var bouncing = []string{"bouncing@example.com", "bouncing0@example.com", "bounci
 // start slowly.
 const enough = 500
 
-// proof is one run of a form under load and faults. All clients use the fields below mu.
-type proof struct {
+// provingRun is one run of a form under load and faults. All clients use the fields below mu.
+type provingRun struct {
 	*apptest.Stack
 	random    *rand.Rand
 	links     []*toxiproxy.Proxy // to Redis, Postgres, the mail server and carriers
@@ -112,7 +112,7 @@ type proof struct {
 	mu               sync.Mutex
 	replicas         []*apptest.Process
 	turn             int // counts requests: the replicas get them in turn, as from a load balancer
-	seen             history.History
+	observed         history.History
 	cut, unavailable int
 	hooked           int             // how many sends the hook accepted
 	byStrangers      map[string]bool // the IDs of the sends that strangers got
@@ -131,7 +131,7 @@ func TestProve(t *testing.T) { proveEach(t, []form{forms[0], forms[2]}) }
 func proveEach(t *testing.T, forms []form) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
-			p := newProof(f.open(t), f.name)
+			p := newProvingRun(f.open(t), f.name)
 			if f.name == textMessages {
 				p.carriers = startCarriers(p)
 			}
@@ -144,7 +144,7 @@ func proveEach(t *testing.T, forms []form) {
 	}
 }
 
-func newProof(s *apptest.Stack, parts string) *proof {
+func newProvingRun(s *apptest.Stack, parts string) *provingRun {
 	chosen := cmp.Or(*seed, rand.Uint64())
 	fmt.Printf("%s, %v, seed %d\n", parts, *proving, chosen)
 	s.Cleanup(func() {
@@ -153,23 +153,23 @@ func newProof(s *apptest.Stack, parts string) *proof {
 		}
 	})
 	s.Env["AUTH_SECRETS"] = "v1,whsec_" + base64.StdEncoding.EncodeToString([]byte(hookSecret))
-	p := &proof{Stack: s, random: rand.New(rand.NewPCG(chosen, 1000)), happened: map[string]int{}, byStrangers: map[string]bool{}}
+	p := &provingRun{Stack: s, random: rand.New(rand.NewPCG(chosen, 1000)), happened: map[string]int{}, byStrangers: map[string]bool{}}
 	p.configure()
-	p.seen = history.History{Limiter: s.Redis != nil, Late: 10 * time.Second}
+	p.observed = history.History{Limiter: s.Redis != nil, Late: 10 * time.Second}
 	for _, r := range quota.OfScope(s.Config().PolicySet(time.Now()).Purposes[policy.DefaultPurpose].Policy.Rules, quota.Recipient) {
-		p.seen.Rules = append(p.seen.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
+		p.observed.Rules = append(p.observed.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
 	}
 	return p
 }
 
-func (p *proof) limit() int {
+func (p *provingRun) limit() int {
 	if p.fewer {
 		return 2
 	}
 	return 3
 }
 
-func (p *proof) configure() {
+func (p *provingRun) configure() {
 	text := fmt.Sprintf(settings, p.limit(), p.more, sha256.Sum256([]byte(apptest.PublicKey)))
 	if p.carriers != nil {
 		at := p.Env["CARRIERS"]
@@ -179,7 +179,7 @@ func (p *proof) configure() {
 }
 
 // start starts n replicas, with links that can be cut.
-func (p *proof) start(n int) {
+func (p *provingRun) start(n int) {
 	p.Helper()
 	var rules []smtptest.Rule
 	for _, to := range bouncing {
@@ -205,14 +205,14 @@ func (p *proof) start(n int) {
 
 // underLoad runs the faults while clients send requests, and then waits until the service works
 // again.
-func (p *proof) underLoad(faults func(ctx context.Context)) {
+func (p *provingRun) underLoad(faults func(ctx context.Context)) {
 	p.Helper()
 	ctx, cancel := context.WithCancel(p.Context())
 	defer cancel()
 	var clients sync.WaitGroup
 	many := 1 + min(*wanted/10_000, 5)
 	for kind, as := range map[string]func(context.Context, *rand.Rand, string){
-		"person": p.person, "stranger": p.stranger, "deputy": p.deputy, "widget": p.widget, "bouncing": p.unlucky,
+		"person": p.person, "stranger": p.stranger, "deputy": p.formBackEnd, "widget": p.widget, "bouncing": p.requestForBouncing,
 	} {
 		for i := range map[string]int{"person": 12 * many, "widget": 3 * many}[kind] + 3 {
 			random := rand.New(rand.NewPCG(p.random.Uint64(), uint64(i)))
@@ -252,15 +252,15 @@ const (
 )
 
 // report runs the judge, and prints each promise with its count.
-func (p *proof) report() {
+func (p *provingRun) report() {
 	p.Helper()
 	codes := p.arrived()
 	away := p.outages()
-	p.seen.Away = append(p.seen.Away, away...)
-	found, judged, allowed := history.Judge(p.seen)
+	p.observed.Away = append(p.observed.Away, away...)
+	found, judged, allowed := history.Judge(p.observed)
 	judged[secrecy] = len(codes)
 	said := []string{p.Printed.String()}
-	for _, q := range p.seen.Requests {
+	for _, q := range p.observed.Requests {
 		said = append(said, string(q.Body))
 	}
 	for _, text := range said {
@@ -283,7 +283,7 @@ func (p *proof) report() {
 	for _, fault := range slices.Sorted(maps.Keys(p.happened)) {
 		fmt.Printf("%6d %s\n", p.happened[fault], fault)
 	}
-	fmt.Printf("%6d requests, of them %d without an answer and %d answered 503\n", len(p.seen.Requests), p.cut, p.unavailable)
+	fmt.Printf("%6d requests, of them %d without an answer and %d answered 503\n", len(p.observed.Requests), p.cut, p.unavailable)
 	fmt.Printf("%6d reports of recipients\n", p.reported.Load())
 	for _, line := range []struct{ promise, of string }{
 		{history.OverPolicy, "sends over the policy"},
@@ -336,14 +336,14 @@ func (p *proof) report() {
 
 // strangers returns the part of the history that only strangers requested and got. Messages of
 // requests without an answer are left out, because it is unknown which request caused them.
-func (p *proof) strangers() history.History {
-	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.seen.Crashes, Skew: p.seen.Skew, Unended: true}
-	for _, q := range p.seen.Requests {
+func (p *provingRun) strangers() history.History {
+	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.observed.Crashes, Skew: p.observed.Skew, Unended: true}
+	for _, q := range p.observed.Requests {
 		if q.Stranger || q.Kind == history.Look || q.Kind == history.Reset {
 			own.Requests = append(own.Requests, q)
 		}
 	}
-	for _, m := range p.seen.Messages {
+	for _, m := range p.observed.Messages {
 		if id, _, _ := strings.Cut(m.ID, "."); p.byStrangers[id] {
 			own.Messages = append(own.Messages, m)
 		}

@@ -126,29 +126,29 @@ func TestAnAppMoves(t *testing.T) {
 	}
 }
 
-// feigned stands for a replica: the test decides its answers. Its /readyz answers 200 while the
+// fakeReplica stands for a replica: the test decides its answers. Its /readyz answers 200 while the
 // other routes answer with any status.
-type feigned struct {
+type fakeReplica struct {
 	*httptest.Server
-	status atomic.Int32 // the status of its answers; 0: it does not answer
-	mu     sync.Mutex
-	got    map[string]int // how many requests it got, by their body or query
-	free   chan struct{}  // closed at the end of the test, to release the requests that wait for an answer
+	status   atomic.Int32 // the status of its answers; 0: it does not answer
+	mu       sync.Mutex
+	requests map[string]int // how many requests it got, by their body or query
+	release  chan struct{}  // closed at the end of the test, to release the requests that wait for an answer
 }
 
-func feign(t *testing.T) *feigned {
-	f := &feigned{got: map[string]int{}, free: make(chan struct{})}
+func newFakeReplica(t *testing.T) *fakeReplica {
+	f := &fakeReplica{requests: map[string]int{}, release: make(chan struct{})}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" && f.status.Load() != 0 {
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
 		f.mu.Lock()
-		f.got[string(body)+r.URL.RawQuery]++
+		f.requests[string(body)+r.URL.RawQuery]++
 		f.mu.Unlock()
 		status := int(f.status.Load())
 		if status == 0 {
-			<-f.free
+			<-f.release
 			return
 		}
 		w.WriteHeader(status)
@@ -156,14 +156,14 @@ func feign(t *testing.T) *feigned {
 	}))
 	f.status.Store(http.StatusAccepted)
 	t.Cleanup(f.Close)
-	t.Cleanup(func() { close(f.free) })
+	t.Cleanup(func() { close(f.release) })
 	return f
 }
 
-func (f *feigned) count(id string) int {
+func (f *fakeReplica) count(id string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.got[id]
+	return f.requests[id]
 }
 
 // A request may be repeated if it only reads, or if it requests a code or redeems a proof with an
@@ -180,10 +180,10 @@ func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 		for name, fault := range map[string]int{"unavailable": http.StatusServiceUnavailable, "frozen": 0} {
 			t.Run(proxy.Name+" "+name, func(t *testing.T) {
 				t.Parallel()
-				var replicas [2]*feigned
+				var replicas [2]*fakeReplica
 				var addresses [2]string
 				for i := range replicas {
-					replicas[i] = feign(t)
+					replicas[i] = newFakeReplica(t)
 					addresses[i] = replicas[i].Listener.Addr().String()
 				}
 				brief := proxy.With("12s", "2s")
@@ -282,7 +282,7 @@ func TestProxiesLeaveNoGoodReplicaOut(t *testing.T) {
 	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {
 		t.Run(proxy.Name, func(t *testing.T) {
 			t.Parallel()
-			replicas := [2]*feigned{feign(t), feign(t)}
+			replicas := [2]*fakeReplica{newFakeReplica(t), newFakeReplica(t)}
 			addresses := [2]string{replicas[0].Listener.Addr().String(), replicas[1].Listener.Addr().String()}
 			base := servertest.Proxy(t, proxy, deploy, addresses)
 			get := func(id string) (status int) {

@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// admission is an admitted request. It was counted between asked and answered, which are instants of
-// the wall clock, because the limiters count by it. Each correction of the wall clock moves it
+// admission is an admitted request. It was counted between asked and answered, which are instants
+// of the wall clock, because the limiters count by it. Each correction of the wall clock moves it
 // against the monotonic clock.
 type admission struct {
 	asked, answered time.Time

@@ -60,12 +60,12 @@ func buildOlder(t *testing.T) (sendcode, serving string) {
 
 // change restarts the replicas one after another with another program. If there are two, one serves
 // while the other one restarts, so for a time two versions run side by side.
-func (p *proof) change(program string) fault {
+func (p *provingRun) change(program string) fault {
 	name := "changes to this version"
 	if program != "" {
 		name = "changes to " + olderVersion
 	}
-	return fault{name, func(p *proof, ctx context.Context) {
+	return fault{name, func(p *provingRun, ctx context.Context) {
 		for i := range p.replicas {
 			p.programs[i] = program
 			p.restartReplica(i)
@@ -81,7 +81,7 @@ func TestProveAnUpgrade(t *testing.T) {
 	_, older := buildOlder(t)
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
-			p := newProof(f.open(t), f.name+", an upgrade from "+olderVersion)
+			p := newProvingRun(f.open(t), f.name+", an upgrade from "+olderVersion)
 			p.programs = [2]string{older, older}
 			p.mixed.Store(true)
 			began := time.Now()
@@ -98,7 +98,7 @@ func TestProveAnUpgrade(t *testing.T) {
 				// Until then, a person has the places in reserve at one replica and not at another,
 				// as under two policies.
 				p.mixed.Store(false)
-				p.seen.Changes = append(p.seen.Changes, [2]time.Time{began, time.Now()})
+				p.observed.Changes = append(p.observed.Changes, [2]time.Time{began, time.Now()})
 				p.fail(ctx, *proving/2, 0, slices.Clone(ofProcesses))
 			})
 			p.report()

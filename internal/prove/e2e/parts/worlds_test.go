@@ -24,7 +24,7 @@ var onACluster = form{
 	"two replicas on Postgres and a Redis Cluster", func(t *testing.T) *apptest.Stack {
 		s := apptest.OnOwnPostgres(t)
 		cluster := servertest.Cluster(t)
-		s.Nodes, s.Env["SENDCODE_REDIS_URL"] = cluster.Nodes, cluster.URL()+servertest.Patiently
+		s.Nodes, s.Env["SENDCODE_REDIS_URL"] = cluster.Nodes, cluster.URL()+servertest.LongTimeouts
 		return s
 	}, 2, slices.Concat(ofProcesses, ofPostgres, ofNodes),
 }
@@ -40,11 +40,11 @@ var moreForms = []form{
 		s.Env["SENDCODE_REDIS_URL"] = s.Sentinel.URL()
 		return s
 	}, 2, slices.Concat(ofProcesses, ofPostgres, []fault{
-		{"stalls of the primary", (*proof).stall},
-		{"failovers from a dead primary", func(p *proof, ctx context.Context) {
+		{"stalls of the primary", (*provingRun).stall},
+		{"failovers from a dead primary", func(p *provingRun, ctx context.Context) {
 			p.failover(ctx, func(was *servertest.RedisServer) error { was.Stop(); return nil }, (*servertest.RedisServer).Start)
 		}},
-		{"failovers from a frozen primary", func(p *proof, ctx context.Context) {
+		{"failovers from a frozen primary", func(p *provingRun, ctx context.Context) {
 			p.failover(ctx, (*servertest.RedisServer).Pause, (*servertest.RedisServer).Resume)
 		}},
 	})},
@@ -55,12 +55,12 @@ var moreForms = []form{
 		s.Env["SENDCODE_DATABASE_URL"] = s.Pooler.Through(s.Env["SENDCODE_DATABASE_URL"])
 		return s
 	}, 2, slices.Concat(ofProcesses, ofPostgres, []fault{
-		{"standbys that are slow", func(p *proof, ctx context.Context) { p.slow(ctx, func() {}) }},
-		{"cuts of the standby", (*proof).standbyAway},
-		{"promotions of the standby", (*proof).promote},
-		{"promotions of a slow standby", func(p *proof, ctx context.Context) { p.slow(ctx, p.Postgres.Stop); p.promote(ctx) }},
+		{"standbys that are slow", func(p *provingRun, ctx context.Context) { p.slow(ctx, func() {}) }},
+		{"cuts of the standby", (*provingRun).standbyAway},
+		{"promotions of the standby", (*provingRun).promote},
+		{"promotions of a slow standby", func(p *provingRun, ctx context.Context) { p.slow(ctx, p.Postgres.Stop); p.promote(ctx) }},
 	})},
-	{textMessages, apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofPostgres, []fault{{"failures of a carrier", (*proof).carrierFails}})},
+	{textMessages, apptest.OnOwnPostgres, 2, slices.Concat(ofProcesses, ofPostgres, []fault{{"failures of a carrier", (*provingRun).carrierFails}})},
 }
 
 // The forms for which make test has no time are judged as in TestProve.
@@ -68,20 +68,20 @@ func TestMoreForms(t *testing.T) { proveEach(t, moreForms) }
 
 // failover makes the primary fail, lets the Sentinel promote the replica, and starts the old
 // primary again. Some seconds later, the Sentinel makes it a replica.
-func (p *proof) failover(ctx context.Context, fail, back func(*servertest.RedisServer) error) {
-	p.Await("a replica that can be promoted", func() bool { return p.Sentinel.InStep(ctx) == nil })
+func (p *provingRun) failover(ctx context.Context, fail, back func(*servertest.RedisServer) error) {
+	p.Await("a replica that can be promoted", func() bool { return p.Sentinel.CheckReplica(ctx) == nil })
 	began, was := time.Now(), p.Redis
 	defer p.away(began)
 	apptest.Must(p.T, fail(was))
-	p.Await("another primary", func() bool { return p.Sentinel.Promoted(ctx, was.Addr()) })
+	p.Await("another primary", func() bool { return p.Sentinel.TryFailover(ctx, was.Addr()) })
 	p.Redis = p.Nodes[1-slices.Index(p.Nodes, was)]
 	apptest.Must(p.T, back(was)) // a process that was frozen now answers its earlier requests
-	p.seen.Failovers = append(p.seen.Failovers, [2]time.Time{began, time.Now()})
+	p.observed.Failovers = append(p.observed.Failovers, [2]time.Time{began, time.Now()})
 }
 
 // slow stops the standby's receiver for a while, perhaps for as long as a lease, calls then, and
 // ends the receiver. If the primary does not send that part of its log again, the standby lacks it.
-func (p *proof) slow(ctx context.Context, then func()) {
+func (p *provingRun) slow(ctx context.Context, then func()) {
 	began, receiver := time.Now(), 0
 	p.Await("a standby that receives", func() bool { receiver = p.Standby.Receiver(ctx); return receiver != 0 })
 	apptest.Must(p.T, syscall.Kill(receiver, syscall.SIGSTOP))
@@ -89,12 +89,12 @@ func (p *proof) slow(ctx context.Context, then func()) {
 	then()
 	apptest.Must(p.T, errors.Join(syscall.Kill(receiver, syscall.SIGTERM), syscall.Kill(receiver, syscall.SIGCONT)))
 	if ended := time.Now(); ended.Sub(began) > outbox.DefaultLease/2 {
-		p.seen.Crashes = append(p.seen.Crashes, began, ended)
+		p.observed.Crashes = append(p.observed.Crashes, began, ended)
 	}
 }
 
 // standbyAway stops the standby, so that the primary waits for it.
-func (p *proof) standbyAway(ctx context.Context) {
+func (p *provingRun) standbyAway(ctx context.Context) {
 	p.crash()
 	p.Standby.Stop()
 	p.pause(ctx, 1000, 2000)
@@ -104,7 +104,7 @@ func (p *proof) standbyAway(ctx context.Context) {
 
 // promote kills the primary, makes the standby replace it behind the pooler, and starts a new
 // standby.
-func (p *proof) promote(ctx context.Context) {
+func (p *provingRun) promote(ctx context.Context) {
 	p.crash()
 	p.Postgres.Stop()
 	apptest.Must(p.T, errors.Join(p.Standby.Promote(ctx), p.Pooler.LeadTo(p.Standby)))
@@ -118,7 +118,7 @@ func TestProveAtNight(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
 			servertest.OnSmallDisk(t, 512<<20, func(disk *servertest.Disk) {
-				p := newProof(f.open(t).PutOn(disk).Watching(), f.name+", at night")
+				p := newProvingRun(f.open(t).PutOn(disk).Watching(), f.name+", at night")
 				p.disk = disk
 				p.start(f.replicas)
 				p.underLoad(func(ctx context.Context) {
@@ -151,17 +151,17 @@ func TestProveWhileAClockIsSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := c.open(t)
 			clock := c.clock(s)
-			p := newProof(s, "two replicas, and the clock of "+name+" is set")
-			p.seen.Skew, p.seen.FewerLeft = time.Second, p.seen.Limiter // a wait in an answer during a step may be too long
+			p := newProvingRun(s, "two replicas, and the clock of "+name+" is set")
+			p.observed.Skew, p.observed.FewerLeft = time.Second, p.observed.Limiter // a wait in an answer during a step may be too long
 			p.start(2)
 			p.underLoad(func(ctx context.Context) {
 				var ahead time.Duration
 				for _, set := range c.sets {
-					p.fail(ctx, 0, 0, []fault{{"settings of the clock", func(p *proof, ctx context.Context) {
+					p.fail(ctx, 0, 0, []fault{{"settings of the clock", func(p *provingRun, ctx context.Context) {
 						setting := time.Now()
 						apptest.Must(t, clock.Set(set))
 						if set < ahead {
-							p.seen.SetBack = append(p.seen.SetBack, setting, time.Now())
+							p.observed.SetBack = append(p.observed.SetBack, setting, time.Now())
 						}
 						ahead = set
 						p.pause(ctx, 1000, 1000)

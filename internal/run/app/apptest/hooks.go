@@ -57,23 +57,23 @@ func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
 // HookSecrets are the secrets of the tests' receivers.
 var HookSecrets = []string{"whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh", "whsec_QW5vdGhlciBzZWNyZXQgb2YgZW5vdWdoIGJ5dGVz"}
 
-// Receiver is the server behind an app's webhook. AwaitTold returns what it got.
+// Receiver is the server behind an app's webhook. AwaitEvents returns what it got.
 type Receiver struct {
 	*httptest.Server
-	Secret string
-	mu     sync.Mutex
-	heard  []Told
-	wrong  []string
+	Secret   string
+	mu       sync.Mutex
+	events   []ReceivedEvent
+	problems []string
 }
 
-// Told is an event that a receiver got.
-type Told struct {
+// ReceivedEvent is an event that a receiver got.
+type ReceivedEvent struct {
 	Type string
 	Raw  []byte `json:"-"`
 	id   string
 }
 
-// NewReceiver starts a webhook receiver, which answers each request with 204. AwaitTold fails the
+// NewReceiver starts a webhook receiver, which answers each request with 204. AwaitEvents fails the
 // test if a request had no valid signature, or did not match the OpenAPI document.
 func NewReceiver(t *testing.T) *Receiver {
 	t.Helper()
@@ -84,22 +84,22 @@ func NewReceiver(t *testing.T) *Receiver {
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		r.mu.Lock()
-		event := Told{Raw: body, id: req.Header.Get("webhook-id")}
+		event := ReceivedEvent{Raw: body, id: req.Header.Get("webhook-id")}
 		switch {
 		case err != nil || !Verify(r.Secret, req.Header, body, time.Now()):
-			r.wrong = append(r.wrong, "a signature")
+			r.problems = append(r.problems, "a signature")
 		case json.Unmarshal(body, &event) != nil:
-			r.wrong = append(r.wrong, "JSON")
+			r.problems = append(r.problems, "JSON")
 		default:
 			var value any
 			_ = json.Unmarshal(body, &value)
 			if err := schema.VisitJSON(value); err != nil {
-				r.wrong = append(r.wrong, err.Error())
+				r.problems = append(r.problems, err.Error())
 			}
 		}
 		// After a late answer, the service sends the event again.
-		if !slices.ContainsFunc(r.heard, func(t Told) bool { return t.id == event.id }) {
-			r.heard = append(r.heard, event)
+		if !slices.ContainsFunc(r.events, func(t ReceivedEvent) bool { return t.id == event.id }) {
+			r.events = append(r.events, event)
 		}
 		r.mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
@@ -108,19 +108,19 @@ func NewReceiver(t *testing.T) *Receiver {
 	return r
 }
 
-// AwaitTold waits until the receiver got n events, and returns them.
-func (s *Stack) AwaitTold(r *Receiver, n int) (heard []Told) {
+// AwaitEvents waits until the receiver got n events, and returns them.
+func (s *Stack) AwaitEvents(r *Receiver, n int) (events []ReceivedEvent) {
 	s.Helper()
 	s.Await(fmt.Sprintf("%d events", n), func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		heard = slices.Clone(r.heard)
-		return len(heard) >= n
+		events = slices.Clone(r.events)
+		return len(events) >= n
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.wrong) > 0 {
-		s.Errorf("the receiver refused: %v", r.wrong)
+	if len(r.problems) > 0 {
+		s.Errorf("the receiver refused: %v", r.problems)
 	}
-	return heard
+	return events
 }

@@ -26,7 +26,8 @@ func (s *Stack) OpenAPI() *openapi3.T {
 	return doc
 }
 
-// SpecRouter returns a router with the paths of the first replica's OpenAPI document, for Conforms.
+// SpecRouter returns a router with the paths of the first replica's OpenAPI document, for
+// CheckAnswer.
 func (s *Stack) SpecRouter() routers.Router {
 	s.Helper()
 	router, err := gorillamux.NewRouter(s.OpenAPI())
@@ -52,8 +53,8 @@ func inputOf(router routers.Router, method, path, body string, change ...func(*h
 	return &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route}, err
 }
 
-// Asks returns an error if a request does not match the OpenAPI document.
-func Asks(router routers.Router, method, path, body string, change ...func(*http.Request)) error {
+// CheckRequest returns an error if a request does not match the OpenAPI document.
+func CheckRequest(router routers.Router, method, path, body string, change ...func(*http.Request)) error {
 	in, err := inputOf(router, method, path, body, change...)
 	if err != nil {
 		return err
@@ -62,9 +63,9 @@ func Asks(router routers.Router, method, path, body string, change ...func(*http
 	return openapi3filter.ValidateRequest(in.Request.Context(), in)
 }
 
-// Conforms returns an error if an answer does not match the OpenAPI document: an unknown path or
+// CheckAnswer returns an error if an answer does not match the OpenAPI document: an unknown path or
 // status, an undocumented field, or a wrong value.
-func Conforms(router routers.Router, method, path string, got Answer) error {
+func CheckAnswer(router routers.Router, method, path string, got Answer) error {
 	in, err := inputOf(router, method, path, "")
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (s *Stack) PutOn(disk *servertest.Disk) *Stack {
 		return s
 	}
 	space := filepath.Join(disk.Dir, "space")
-	Must(s.T, s.Postgres.GiveTo(space))
+	Must(s.T, s.Postgres.MakeDir(space))
 	u, err := url.Parse(s.Postgres.URL())
 	Must(s.T, err)
 	admin, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())

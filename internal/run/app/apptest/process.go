@@ -28,28 +28,28 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// longer is the factor by which the service's waits for its parts, and its leases, are longer than
-// in the product, because tests run beside each other on busy machines.
-var longer = 4
+// waitFactor is the factor by which the service's waits for its parts, and its leases, are longer
+// than in the product, because tests run beside each other on busy machines.
+var waitFactor = 4
 
-// waitLonger multiplies the waits and leases by longer.
+// waitLonger multiplies the waits and leases by waitFactor.
 var waitLonger = sync.OnceFunc(func() {
-	postgres.OpenConnsAhead = longer == 1 // otherwise connections are opened at their first use
+	postgres.OpenConnsAhead = waitFactor == 1 // otherwise connections are opened at their first use
 	for _, bound := range []*time.Duration{
 		&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease, &outbox.MaxStopWait,
 		&admission.MaxSlotWait,
 	} {
-		*bound *= time.Duration(longer)
+		*bound *= time.Duration(waitFactor)
 	}
 })
 
-// onPostgres and onRedis return the URL parameters that multiply the waits by longer.
+// onPostgres and onRedis return the URL parameters that multiply the waits by waitFactor.
 func onPostgres() string {
-	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds", longer, 5*longer)
+	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds", waitFactor, 5*waitFactor)
 }
 
 func onRedis() string {
-	return fmt.Sprintf("?read_timeout=%ds&write_timeout=%[1]ds&pool_timeout=%[1]ds", longer)
+	return fmt.Sprintf("?read_timeout=%ds&write_timeout=%[1]ds&pool_timeout=%[1]ds", waitFactor)
 }
 
 // Process is a replica in its own process, so that a test can kill it.
@@ -59,24 +59,25 @@ type Process struct {
 	Log  *servertest.Text // the output of this replica
 }
 
-// serves is the environment variable that makes a test binary run the service or rekey.
-const serves = "SENDCODE_TEST_SERVES"
+// serveVariable is the environment variable that makes a test binary run the service or rekey.
+const serveVariable = "SENDCODE_TEST_SERVES"
 
-// watches is the environment variable that makes a process of Spawn watch its configuration file.
-const watches = "SENDCODE_TEST_WATCHES"
+// watchVariable is the environment variable that makes a process of Spawn watch its configuration
+// file.
+const watchVariable = "SENDCODE_TEST_WATCHES"
 
-// eachRun is a variable that `make test` sets to another value each time. Go caches the result of a
-// test while the variables that it reads stay the same, but processes on real servers behave
+// runVariable is a variable that `make test` sets to another value each time. Go caches the result
+// of a test while the variables that it reads stay the same, but processes on real servers behave
 // differently in each run.
-const eachRun = "SENDCODE_TEST_RUN"
+const runVariable = "SENDCODE_TEST_RUN"
 
 // Main is for the TestMain of packages whose tests call Spawn. It returns the exit code. More tests
 // run in parallel than there are processors, since tests mostly wait; they share a Postgres. times
 // is the factor for the service's waits for its parts. Tests of faults pass 1.
 func Main(m *testing.M, parallel, times int) int {
-	longer = times
+	waitFactor = times
 	waitLonger()
-	if os.Getenv(serves) == "" {
+	if os.Getenv(serveVariable) == "" {
 		_ = flag.Set("test.parallel", strconv.Itoa(parallel))
 		sharing = true
 		defer func() { _ = shared.Close() }()
@@ -88,11 +89,11 @@ func Main(m *testing.M, parallel, times int) int {
 	cfg.StartWait, cfg.Terminal = servertest.Patience, true // the test reads the address from what the process prints
 	switch {
 	case err != nil:
-	case os.Getenv(serves) == "rekey":
+	case os.Getenv(serveVariable) == "rekey":
 		err = app.Rekey(ctx, cfg, os.Stdout)
 	default:
 		var reload app.ReloadOptions
-		if os.Getenv(watches) != "" {
+		if os.Getenv(watchVariable) != "" {
 			hangups := make(chan os.Signal, 1)
 			signal.Notify(hangups, syscall.SIGHUP)
 			reload = app.ReloadOptions{Environ: os.Environ(), Hangup: hangups}
@@ -112,11 +113,11 @@ func (s *Stack) Program(what string) *exec.Cmd {
 	s.Helper()
 	program, err := os.Executable()
 	Must(s.T, err)
-	_ = os.Getenv(eachRun)
+	_ = os.Getenv(runVariable)
 	cmd := exec.Command(program)
-	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"), serves+"="+what)
+	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"), serveVariable+"="+what)
 	if s.watches {
-		cmd.Env = append(cmd.Env, watches+"=1")
+		cmd.Env = append(cmd.Env, watchVariable+"=1")
 	}
 	return cmd
 }

@@ -59,9 +59,9 @@ func (s *Stack) Burst(n int, to string) (admitted int) {
 	return int(in.Load())
 }
 
-// Admits makes n requests for one recipient at once. It fails the test unless exactly want of them
-// are admitted.
-func (s *Stack) Admits(want, n int, to string) {
+// WantAdmitted makes n requests for one recipient at once. It fails the test unless exactly want of
+// them are admitted.
+func (s *Stack) WantAdmitted(want, n int, to string) {
 	s.Helper()
 	if got := s.Burst(n, to); got != want {
 		s.Errorf("%d of %d requests for one recipient were admitted, want %d", got, n, want)

@@ -305,13 +305,13 @@ func (s *Stack) Get(path string, change ...func(*http.Request)) Answer {
 	return s.Do(0, http.MethodGet, path, "", change...)
 }
 
-// Look reads a verification from replica 0.
-func (s *Stack) Look(id string) Answer { s.Helper(); return s.Get("/v1/verifications/" + id) }
+// Verification reads a verification from replica 0.
+func (s *Stack) Verification(id string) Answer { s.Helper(); return s.Get("/v1/verifications/" + id) }
 
 // AwaitState waits until the newest send of a verification has a status.
 func (s *Stack) AwaitState(id, status string) {
 	s.Helper()
-	s.Await("a send that is "+status, func() bool { return s.Look(id).Send.Status == status })
+	s.Await("a send that is "+status, func() bool { return s.Verification(id).Send.Status == status })
 }
 
 // Ask requests a code by mail from replica i.

@@ -63,8 +63,8 @@ func (s *Stack) Unavailable(a Answer) {
 func (s *Stack) AwaitReady(i, status int, body string) {
 	s.Helper()
 	s.Await(fmt.Sprint("readiness: ", status, " ", body), func() bool {
-		got, said := s.Ready(i)
-		return got == status && (body == "" || said == body)
+		got, gotBody := s.Ready(i)
+		return got == status && (body == "" || gotBody == body)
 	})
 }
 

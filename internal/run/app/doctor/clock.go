@@ -24,10 +24,10 @@ func (d *doctor) compareClock(ctx context.Context, whose string, read func(conte
 	if drift < 0 {
 		side = "behind"
 	}
-	what, said := "clock of "+whose, fmt.Sprintf("%d ms %s this machine's", drift.Abs().Milliseconds(), side)
+	what, text := "clock of "+whose, fmt.Sprintf("%d ms %s this machine's", drift.Abs().Milliseconds(), side)
 	if drift.Abs() > maxDrift {
-		d.remark(what, said+"; waits are right, but times differ by as much: run NTP on both")
+		d.remark(what, text+"; waits are right, but times differ by as much: run NTP on both")
 		return
 	}
-	d.pass(what, said)
+	d.pass(what, text)
 }

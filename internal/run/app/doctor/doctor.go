@@ -87,25 +87,25 @@ type doctor struct {
 func (d *doctor) runCheck(ctx context.Context, what string, check func(context.Context) (string, error)) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	said, err := check(ctx)
+	text, err := check(ctx)
 	if err != nil {
 		d.fail(what, err.Error())
 		return
 	}
-	d.pass(what, said)
+	d.pass(what, text)
 }
 
-func (d *doctor) fail(what, said string) {
-	said = uniqueLines(said)
+func (d *doctor) fail(what, text string) {
+	text = uniqueLines(text)
 	d.broken++
-	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
+	fmt.Fprintf(d.out, "✗ %s: %s\n", what, text)
 }
 
 // uniqueLines joins the lines of a text and drops repeated lines. The database driver pgx tries an
 // address with TLS and without TLS, and may report both failures in the same words.
-func uniqueLines(said string) string {
+func uniqueLines(text string) string {
 	var lines []string
-	for line := range strings.SplitSeq(said, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line != "" && !slices.Contains(lines, line) {
 			lines = append(lines, line)
@@ -114,9 +114,9 @@ func uniqueLines(said string) string {
 	return strings.Join(lines, " ")
 }
 
-func (d *doctor) pass(what, said string) { fmt.Fprintf(d.out, "✓ %s: %s\n", what, said) }
+func (d *doctor) pass(what, text string) { fmt.Fprintf(d.out, "✓ %s: %s\n", what, text) }
 
-func (d *doctor) remark(what, said string) { fmt.Fprintf(d.out, "! %s: %s\n", what, said) }
+func (d *doctor) remark(what, text string) { fmt.Fprintf(d.out, "! %s: %s\n", what, text) }
 
 func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 	db, err := postgres.Open(ctx, d.cfg.DatabaseURL, d.cfg.DatabaseRole)
@@ -132,8 +132,8 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 	}
 	d.compareClock(ctx, "Postgres", db.Clock)
 	d.checkKeys(ctx, d.cfg, db.Store())
-	said, err := d.checkStorage(ctx, db.Store())
-	return "Postgres answers, and its schema fits this version" + said, err
+	text, err := d.checkStorage(ctx, db.Store())
+	return "Postgres answers, and its schema fits this version" + text, err
 }
 
 func (d *doctor) checkRedis(ctx context.Context) (string, error) {

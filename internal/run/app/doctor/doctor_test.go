@@ -71,15 +71,15 @@ func examine(s *apptest.Stack, names dns, late time.Duration, faulty bool, lines
 	if err := d.examine(s.Context()); (err != nil) != faulty {
 		s.Error(err)
 	}
-	says(s.T, out.String(), lines...)
+	wantLines(s.T, out.String(), lines...)
 	return out.String()
 }
 
-func says(t *testing.T, said string, lines ...string) {
+func wantLines(t *testing.T, output string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
-		if !strings.Contains(said, line) {
-			t.Errorf("no line has %q in\n%s", line, said)
+		if !strings.Contains(output, line) {
+			t.Errorf("no line has %q in\n%s", line, output)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestDoctorTriesOAuth(t *testing.T) {
 	for _, c := range []struct {
 		answer oauthtest.Answer
 		rule   smtptest.Rule
-		says   string
+		want   string
 	}{
 		{oauthtest.Refuses("invalid_request", "90002"), smtptest.Rule{}, "the tenant does not exist"},
 		{oauthtest.Refuses("unauthorized_client", "700016"), smtptest.Rule{}, "the app registration is missing in this tenant"},
@@ -178,9 +178,9 @@ func TestDoctorTriesOAuth(t *testing.T) {
 	} {
 		tokens.Answer(c.answer)
 		login("another", c.rule)
-		said := examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": auth: temporary: ", c.says)
-		if strings.Contains(said, oauthtest.Secret) || strings.Contains(said, "eyJ") {
-			t.Errorf("shows a secret: %s", said)
+		output := examine(s, dns{}, 0, true, "✗ mail server: "+server.Addr()+": auth: temporary: ", c.want)
+		if strings.Contains(output, oauthtest.Secret) || strings.Contains(output, "eyJ") {
+			t.Errorf("shows a secret: %s", output)
 		}
 	}
 }
@@ -251,9 +251,9 @@ func TestDoctorTriesProvidersOfMails(t *testing.T) {
 	examine(s, dns{}, 0, true, "✗ mail server: "+at.Host+": auth", "the key or the signature is refused")
 }
 
-// saidOfMail returns the doctor's lines about the sender domains, the DKIM keys, and the PTR
+// outputOfMail returns the doctor's lines about the sender domains, the DKIM keys, and the PTR
 // records of a configuration, with these DNS records.
-func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
+func outputOfMail(t *testing.T, cfg config.Config, names dns) string {
 	t.Helper()
 	var out strings.Builder
 	d := newDoctor(cfg, &out)
@@ -267,7 +267,7 @@ func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 // The doctor checks each domain that the service or an app sends from, except localhost.
 func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 	t.Parallel()
-	said := saidOfMail(t, config.Config{
+	output := outputOfMail(t, config.Config{
 		SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1",
 		Reloadable: config.Reloadable{Apps: []config.App{
 			{Name: "news", MailFrom: "News <codes@News.example>"},
@@ -275,10 +275,10 @@ func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 			{Name: "here", MailFrom: "a@localhost"},
 		}},
 	}, dns{"TXT shop.example": {"v=spf1 -all"}, "TXT _dmarc.shop.example": {"v=DMARC1; p=none"}})
-	says(t, said, "✓ sender domain: shop.example has SPF and DMARC records, the latter with p=none\n", "! sender domain: news.example has no SPF record",
+	wantLines(t, output, "✓ sender domain: shop.example has SPF and DMARC records, the latter with p=none\n", "! sender domain: news.example has no SPF record",
 		"! sender domain: news.example has no DMARC record")
-	if strings.Count(said, "s1._domainkey.") != 2 || strings.Count(said, "sender domain: ") != 3 {
-		t.Error(said)
+	if strings.Count(output, "s1._domainkey.") != 2 || strings.Count(output, "sender domain: ") != 3 {
+		t.Error(output)
 	}
 }
 
@@ -307,7 +307,7 @@ func rsaKey(t *testing.T, bits int) string {
 func TestDoctorLooksAtDKIM(t *testing.T) {
 	t.Parallel()
 	cfg := config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}
-	says(t, saidOfMail(t, cfg, dns{}),
+	wantLines(t, outputOfMail(t, cfg, dns{}),
 		"! DKIM: not checked, since the selector is not known: give --dkim-selector; it follows s= in the DKIM-Signature of a received mail")
 	cfg.DKIMSelector = "s1"
 	const elliptic = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE/TCoES7EsAqj1CGdU58fS1VxeFsm9+WEmJys604pCNfR+j09XRB+kbX4VsUwtS1FwI2w/Z4yD9gZ2EotoW0O/w=="
@@ -323,9 +323,9 @@ func TestDoctorLooksAtDKIM(t *testing.T) {
 		"v=DKIM1; k=rsa; p=" + elliptic:    "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
 		"v=spf1 -all":                      "✗ DKIM: there is no key at s1._domainkey.shop.example: mails signed with it count as unsigned",
 	} {
-		says(t, saidOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": {record}}), want)
+		wantLines(t, outputOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": {record}}), want)
 	}
-	says(t, saidOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": nil}),
+	wantLines(t, outputOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": nil}),
 		"! DKIM: the name servers do not answer for s1._domainkey.shop.example")
 }
 
@@ -354,13 +354,13 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 		"! sender domain: shop.example has no DMARC record":  changed("TXT _dmarc.shop.example"),
 		"! PTR: mail.shop.example has no address in the DNS": changed("A mail.shop.example"),
 	} {
-		says(t, saidOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@shop.example>"}, names), want)
+		wantLines(t, outputOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@shop.example>"}, names), want)
 	}
-	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"},
+	output := outputOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"},
 		dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil})
-	says(t, said, "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
-	if strings.Contains(said, "✓ sender domain") {
-		t.Error(said)
+	wantLines(t, output, "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
+	if strings.Contains(output, "✓ sender domain") {
+		t.Error(output)
 	}
 }
 
@@ -407,9 +407,9 @@ func TestDoctorReadsSenderRecordsAsReceiversDo(t *testing.T) {
 			names["TXT _dmarc.mail.shop.example"] = c.dmarc
 		}
 		maps.Copy(names, c.more)
-		said := saidOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@mail.shop.example>"}, names)
-		if !strings.Contains(said, c.want) || strings.HasPrefix(c.want, "✗") && strings.Contains(said, "✓ sender domain") {
-			t.Errorf("%s: not %q but\n%s", name, c.want, said)
+		output := outputOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@mail.shop.example>"}, names)
+		if !strings.Contains(output, c.want) || strings.HasPrefix(c.want, "✗") && strings.Contains(output, "✓ sender domain") {
+			t.Errorf("%s: not %q but\n%s", name, c.want, output)
 		}
 	}
 }
@@ -421,13 +421,13 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 	t.Parallel()
 	s := embedded(t)
 	const warning = "! keys: no app has a configured secret key"
-	said := examine(s, dns{}, 0, false)
+	output := examine(s, dns{}, 0, false)
 	for _, never := range []string{"PTR", "DKIM", "clock of", warning} {
-		if strings.Contains(said, never) {
-			t.Errorf("it says %q: %s", never, said)
+		if strings.Contains(output, never) {
+			t.Errorf("it says %q: %s", never, output)
 		}
 	}
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		if !strings.HasPrefix(line, "✓ ") && !strings.HasPrefix(line, "! ") {
 			t.Errorf("a line %q", line)
 		}
@@ -435,9 +435,9 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 	delete(s.Env, "SENDCODE_API_KEY")
 	examine(s, dns{}, 0, false, warning, "before other machines can reach 127.0.0.1:0, give SENDCODE_API_KEY")
 	s.Env["SENDCODE_TRUSTED_PROXIES"] = "127.0.0.1"
-	said = examine(s, dns{}, 0, false, "! settings: No app has a secret key", "sendcode key")
-	if strings.Contains(said, warning) {
-		t.Errorf("nothing is generated: %s", said)
+	output = examine(s, dns{}, 0, false, "! settings: No app has a secret key", "sendcode key")
+	if strings.Contains(output, warning) {
+		t.Errorf("nothing is generated: %s", output)
 	}
 }
 
@@ -502,8 +502,8 @@ func TestDescribeRowsByKey(t *testing.T) {
 		"rows by key, with the first key k2: k1 3, k2 5":           {map[string]int{"k1": 3, "k2": 5}, true},
 		"rows by key, with the first key k2: k1 3, k2 5, and more": {map[string]int{"k1": 3, "k2": 5}, false},
 	} {
-		if said := describeRowsByKey("k2", of.counts, of.all); said != want {
-			t.Errorf("says %q, want %q", said, want)
+		if got := describeRowsByKey("k2", of.counts, of.all); got != want {
+			t.Errorf("says %q, want %q", got, want)
 		}
 	}
 }
@@ -522,11 +522,11 @@ func TestSelectors(t *testing.T) {
 
 // If a driver reports two tries in the same words, the doctor prints them once.
 func TestUniqueLines(t *testing.T) {
-	for said, want := range map[string]string{
+	for text, want := range map[string]string{
 		"failed to connect:\n\t127.0.0.1:1: refused\n\t127.0.0.1:1: refused": "failed to connect: 127.0.0.1:1: refused",
 		"one line": "one line", "a\nb": "a b",
 	} {
-		if got := uniqueLines(said); got != want {
+		if got := uniqueLines(text); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -88,7 +88,7 @@ func (d *doctor) checkFile(ctx context.Context) {
 // checkGrowth returns a sentence about the database's rows and the room on its disk, and prints a
 // remark on each fault.
 func (d *doctor) checkGrowth(ctx context.Context, db *sqlite.DB, path string) (string, error) {
-	said, err := d.checkStorage(ctx, db.Store())
+	text, err := d.checkStorage(ctx, db.Store())
 	if err != nil {
 		return "", err
 	}
@@ -96,18 +96,18 @@ func (d *doctor) checkGrowth(ctx context.Context, db *sqlite.DB, path string) (s
 		d.remark("database", fmt.Sprintf("%s-wal has %d MB: a command that reads the file for a long time keeps it large; let the command end, or "+
 			"restart the service", path, wal.Size()>>20))
 	}
-	said = "SQLite in " + d.cfg.DataDir + "; its schema fits this version" + said
+	text = "SQLite in " + d.cfg.DataDir + "; its schema fits this version" + text
 	perDay, err := db.BytesADay(ctx)
 	free, _, ok := disk.Space(d.cfg.DataDir)
 	if err != nil || !ok || perDay <= 0 {
-		return said, err
+		return text, err
 	}
 	if days := int(free / perDay); days < fewDays {
 		d.remark("room", fmt.Sprintf("the disk is full in %d days at today's growth: enlarge it, or shorten retention", days))
 	} else {
-		said += fmt.Sprintf("; the disk has room for %d days at today's growth", days)
+		text += fmt.Sprintf("; the disk has room for %d days at today's growth", days)
 	}
-	return said, nil
+	return text, nil
 }
 
 // checkBackup prints how old the last backup is.

@@ -40,14 +40,14 @@ func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.
 		return "", fmt.Errorf("%s: %w", c.Address, err)
 	}
 	d.reportEncryption("TLS of the "+name, loopback.IsHost(c.Host), encryption)
-	said := c.Address + " answers; encryption and login are as configured"
+	text := c.Address + " answers; encryption and login are as configured"
 	if c.OAuth != "" {
-		said = c.Address + " answers, and accepts the token of oauth " + c.OAuth + "; encryption is as configured"
+		text = c.Address + " answers, and accepts the token of oauth " + c.OAuth + "; encryption is as configured"
 	}
 	if !c.API {
-		said += ", and it accepts the senders"
+		text += ", and it accepts the senders"
 	}
-	return said, nil
+	return text, nil
 }
 
 // renewCertificateBefore is how long before its end a certificate should be renewed.

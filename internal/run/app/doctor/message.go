@@ -41,20 +41,20 @@ func (d *doctor) testMessage(ctx context.Context) (testmessage.Result, error) {
 	if err != nil {
 		return testmessage.Result{}, err
 	}
-	its, err := d.testApp()
+	testApp, err := d.testApp()
 	if err != nil {
 		return testmessage.Result{}, err
 	}
 	s := testmessage.Sender{MailFrom: d.cfg.MailFrom, Domain: d.cfg.MailDomain(), Now: d.now}
 	if to.Channel() == recipient.SMS {
-		s.Texts, err = app.NewTextRenderer(d.cfg, its.Templates)
+		s.Texts, err = app.NewTextRenderer(d.cfg, testApp.Templates)
 		if len(d.cfg.SMS.Carriers) > 0 {
 			s.Carrier = sms.NewCarriers(app.CarrierRoutes(d.cfg), sms.CarriersOptions{
 				Sender: d.cfg.SMS.Senders["default"], Senders: d.cfg.SMS.Senders, OnHealthChange: func(delivery.Health) {},
 			})
 		}
 	} else {
-		s.Mails, err = app.NewMailRenderer(d.cfg, its.Templates)
+		s.Mails, err = app.NewMailRenderer(d.cfg, testApp.Templates)
 		if err == nil {
 			var closeServers func()
 			if s.Mail, closeServers, err = d.openMailServers(); err == nil {
@@ -65,7 +65,7 @@ func (d *doctor) testMessage(ctx context.Context) (testmessage.Result, error) {
 	if err != nil {
 		return testmessage.Result{}, err
 	}
-	return s.Send(ctx, testmessage.Request{App: its.Name, Its: d.cfg.PolicySet(d.now()).Apps[its.Name], To: to})
+	return s.Send(ctx, testmessage.Request{App: testApp.Name, AppSettings: d.cfg.PolicySet(d.now()).Apps[testApp.Name], To: to})
 }
 
 func (d *doctor) testApp() (config.App, error) {

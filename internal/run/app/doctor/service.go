@@ -25,11 +25,11 @@ func (d *doctor) checkService(ctx context.Context) {
 			d.pass("service", "it is ready")
 			continue
 		}
-		how, said, _ := strings.Cut(line, ": ")
-		word, _, _ := strings.Cut(said, ":")
+		state, rest, _ := strings.Cut(line, ": ")
+		word, _, _ := strings.Cut(rest, ":")
 		if slices.Contains(whileItWorks, word) || line == "degraded" { // degraded, but working: a remark
 			d.remark("service", line)
-		} else if how == "degraded" || how == "unavailable" {
+		} else if state == "degraded" || state == "unavailable" {
 			d.fail("service", line)
 		}
 	}

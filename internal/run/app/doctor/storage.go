@@ -115,12 +115,12 @@ func (d *doctor) checkStorage(ctx context.Context, db *sqldb.DB) (string, error)
 	if err := d.remarkUnnamedClients(ctx, db); err != nil {
 		return "", err
 	}
-	said := ""
+	text := ""
 	if len(e.Partitions) > 0 {
-		said = fmt.Sprintf(": %d partitions, until %s", len(e.Partitions), e.PartitionsUntil().Format(time.DateOnly))
+		text = fmt.Sprintf(": %d partitions, until %s", len(e.Partitions), e.PartitionsUntil().Format(time.DateOnly))
 	}
 	if !e.Oldest.IsZero() {
-		said += "; the oldest row is of " + e.Oldest.Format(time.DateOnly)
+		text += "; the oldest row is of " + e.Oldest.Format(time.DateOnly)
 	}
-	return said, nil
+	return text, nil
 }

@@ -20,11 +20,11 @@ import (
 // form (ownRequest).
 type dialect struct {
 	// URL of the check, if the settings give none; empty for the operator's service
-	url          string
-	takesSiteKey bool // the vendor gets the site key, and refuses the tokens of other sites
-	tellsAction  bool // an answer that passes names the action
-	bindsHost    bool // the vendor's site keys work only on the hosts that are listed at the vendor
-	testToken    string
+	url           string
+	takesSiteKey  bool // the vendor gets the site key, and refuses the tokens of other sites
+	returnsAction bool // an answer that passes names the action
+	bindsHost     bool // the vendor's site keys work only on the hosts that are listed at the vendor
+	testToken     string
 }
 
 // dialects are by the vendor's name in the settings. Sources:
@@ -138,11 +138,11 @@ type reply struct {
 }
 
 func (d dialect) judge(c Config, r providerhttp.Response) answer {
-	var said reply
-	unreadable := json.Unmarshal(r.Body, &said) != nil
-	own, passed := c.By == "http", said.Success
+	var body reply
+	unreadable := json.Unmarshal(r.Body, &body) != nil
+	own, passed := c.By == "http", body.Success
 	if own {
-		passed = said.Passed
+		passed = body.Passed
 	}
 	known, listed := byStatus[r.Status]
 	switch {
@@ -156,18 +156,18 @@ func (d dialect) judge(c Config, r providerhttp.Response) answer {
 		return known
 	case unreadable || passed == nil || own && r.Status != http.StatusOK:
 		return suspect(errUndocumented)
-	case said.Score != nil:
+	case body.Score != nil:
 		return suspect(errSiteKey)
 	case !*passed || r.Status >= 300:
-		for _, code := range said.ErrorCodes {
+		for _, code := range body.ErrorCodes {
 			if a, known := byCode[code]; known {
 				return a
 			}
 		}
 		return rejected
-	case !own && c.refusesHost(said.Hostname):
-		return answer{result: humancheck.Result{Reason: humancheck.OtherHost, Host: said.Hostname}}
-	case d.tellsAction && said.Action != action:
+	case !own && c.refusesHost(body.Hostname):
+		return answer{result: humancheck.Result{Reason: humancheck.OtherHost, Host: body.Hostname}}
+	case d.returnsAction && body.Action != action:
 		return rejected
 	}
 	return answer{result: humancheck.Result{Passed: true}}

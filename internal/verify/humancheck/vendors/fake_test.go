@@ -49,7 +49,7 @@ type fake struct {
 // the client reported.
 func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*vendors.Verifier, *fake, *[]delivery.Health) {
 	t.Helper()
-	f, heard := &fake{t: t, kind: kind, used: map[string]bool{}}, new([]delivery.Health)
+	f, changes := &fake{t: t, kind: kind, used: map[string]bool{}}, new([]delivery.Health)
 	c := vendors.Config{
 		By: kind, SiteKey: kinds[kind], Secret: secret, Hostnames: []string{"other.example", "Shop.example"},
 		URL: "http://127.0.0.1/verify", AsksPerHour: 100_000,
@@ -58,11 +58,11 @@ func newVendor(t testing.TB, kind string, change ...func(*vendors.Config)) (*ven
 		f(&c)
 	}
 	v, err := vendors.New(c, "shop", vendors.NewBounds(memory{quota.NewMemory(time.Now)}),
-		func(h delivery.Health) { *heard = append(*heard, h) })
+		func(h delivery.Health) { *changes = append(*changes, h) })
 	servertest.OK(t, err)
 	v.DialWith(f.dial)
 	t.Cleanup(func() { <-time.After(providerhttp.IdleTimeout) }) // no connection outlasts the bubble
-	return v, f, heard
+	return v, f, changes
 }
 
 type memory struct{ *quota.Memory }
@@ -76,9 +76,9 @@ func ask(v *vendors.Verifier, token, network string) humancheck.Result {
 	return result
 }
 
-// reads returns the token of a request, and whether the request has the server's secret. It fails
+// parse returns the token of a request, and whether the request has the server's secret. It fails
 // if the request differs in another way from what the vendor documents.
-func (f *fake) reads(r *http.Request, body string) (token string, allowed bool, err error) {
+func (f *fake) parse(r *http.Request, body string) (token string, allowed bool, err error) {
 	form, _ := url.ParseQuery(body)
 	own, key, site := secret, form.Get("secret"), form.Get("sitekey")
 	token = form.Get("response")
@@ -110,13 +110,13 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.elsewhere++
 	}
 	f.asked++
-	token, allowed, err := f.reads(r, string(raw))
+	token, allowed, err := f.parse(r, string(raw))
 	mode, what := f.mode, f.judge(token, allowed)
 	f.mu.Unlock()
 	if err != nil {
 		f.t.Errorf("%s: a request that no vendor takes: %v", f.kind, err)
 	}
-	status, body := f.says(what)
+	status, body := f.response(what)
 	switch mode {
 	case "slow":
 		select {
@@ -144,7 +144,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // judge returns secret if the request had another secret, passed or used for a token that begins
-// with good, and otherwise the token's text before its first underscore; see says.
+// with good, and otherwise the token's text before its first underscore; see response.
 func (f *fake) judge(token string, allowed bool) string {
 	what, _, _ := strings.Cut(token, "_")
 	switch {
@@ -159,9 +159,9 @@ func (f *fake) judge(token string, allowed bool) string {
 	return what
 }
 
-// says returns the vendor's answer as its documentation describes it. Unknown tokens count as
+// response returns the vendor's answer as its documentation describes it. Unknown tokens count as
 // garbage.
-func (f *fake) says(what string) (status int, body string) {
+func (f *fake) response(what string) (status int, body string) {
 	pick := func(codes map[string]string, otherwise string) string {
 		if code, known := codes[what]; known {
 			return code

@@ -57,7 +57,7 @@ func (c Config) Check() map[string]error {
 	}
 	wrong := map[string]error{}
 	for key, problem := range map[string]struct {
-		there bool
+		found bool
 		text  string
 	}{
 		"secret":        {c.Secret == "", missing},
@@ -66,7 +66,7 @@ func (c Config) Check() map[string]error {
 		"hostnames":     {d.url != "" && !d.bindsHost && len(c.Hostnames) == 0, missing},
 		"asks_per_hour": {c.AsksPerHour < 1, "must be at least 1"},
 	} {
-		if problem.there {
+		if problem.found {
 			wrong[key] = errors.New(problem.text)
 		}
 	}

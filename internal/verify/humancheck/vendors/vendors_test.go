@@ -36,7 +36,7 @@ func TestTokens(t *testing.T) {
 		return humancheck.Result{Passed: why == "", Reason: why, Host: map[humancheck.Reason]string{host: "evil.example"}[why]}
 	}
 	each(t, func(t *testing.T, kind string) {
-		v, f, heard := newVendor(t, kind)
+		v, f, changes := newVendor(t, kind)
 		servertest.Same(t, "a good token", ask(v, "good_1", "n"), humancheck.Result{Passed: true})
 		for i, token := range []string{"good_1", "old", "elsewhere", "nohost", "nottold", "login", "robot"} {
 			servertest.Same(t, token, ask(v, token, "n"), result(want[kind][i]))
@@ -56,8 +56,8 @@ func TestTokens(t *testing.T) {
 			servertest.Same(t, fmt.Sprintf("%q", token), ask(v, token, "n"), humancheck.Result{Reason: no})
 		}
 		servertest.Same(t, "questions about it", f.questions(), asked)
-		if !v.Available() || len(*heard) > 0 || strings.Join(f.ips, "") != "" {
-			t.Errorf("in use %v, heard %v, addresses %q", v.Available(), *heard, f.ips)
+		if !v.Available() || len(*changes) > 0 || strings.Join(f.ips, "") != "" {
+			t.Errorf("in use %v, heard %v, addresses %q", v.Available(), *changes, f.ips)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestFaultsBringWork(t *testing.T) {
 			"slow": "does not answer within 3 s", "503": "answers 503", "refused": "cannot be reached",
 			"secret": "refuses the secret",
 		} {
-			v, f, heard := newVendor(t, kind)
+			v, f, changes := newVendor(t, kind)
 			f.mode, f.wrong = mode, mode == "secret"
 			for n := range 5 {
 				began := time.Now()
@@ -79,9 +79,9 @@ func TestFaultsBringWork(t *testing.T) {
 					t.Errorf("%s: a person waited %v", mode, took)
 				}
 			}
-			if len(*heard) != 1 || (*heard)[0].Up || (*heard)[0].Why != why || (*heard)[0].Server != "shop/"+v.By() || v.Available() ||
+			if len(*changes) != 1 || (*changes)[0].Up || (*changes)[0].Why != why || (*changes)[0].Server != "shop/"+v.By() || v.Available() ||
 				f.questions() > delivery.FaultsToOpenBreaker {
-				t.Errorf("%s: %+v, in use %v, asked %d times", mode, *heard, v.Available(), f.questions())
+				t.Errorf("%s: %+v, in use %v, asked %d times", mode, *changes, v.Available(), f.questions())
 			}
 		}
 	})
@@ -99,7 +99,7 @@ func TestUnclearAnswersAreProbed(t *testing.T) {
 			"404":      {false, "is the URL right"},
 			"redirect": {false, "final URL"}, "broken": {true, "connection broke"}, "429": {true, "too many requests"},
 		} {
-			v, f, heard := newVendor(t, kind)
+			v, f, changes := newVendor(t, kind)
 			ctx, cancel := context.WithCancel(t.Context())
 			go v.Watch(ctx)
 			synctest.Wait()
@@ -120,8 +120,8 @@ func TestUnclearAnswersAreProbed(t *testing.T) {
 			f.set("")
 			time.Sleep(15 * time.Second)
 			synctest.Wait()
-			if !v.Available() || len(*heard) != 2 || ask(v, "good_again", "n") != (humancheck.Result{Passed: true}) {
-				t.Errorf("%s: not back: %+v", mode, *heard)
+			if !v.Available() || len(*changes) != 2 || ask(v, "good_again", "n") != (humancheck.Result{Passed: true}) {
+				t.Errorf("%s: not back: %+v", mode, *changes)
 			}
 			cancel()
 			synctest.Wait()
@@ -151,7 +151,7 @@ func TestWatchFindsWrongSecret(t *testing.T) {
 // stays in use.
 func TestQuestionsAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		v, f, heard := newVendor(t, "turnstile", func(c *vendors.Config) { c.AsksPerHour = 500 })
+		v, f, changes := newVendor(t, "turnstile", func(c *vendors.Config) { c.AsksPerHour = 500 })
 		for range 40 {
 			ask(v, "garbage", "one network")
 		}
@@ -167,8 +167,8 @@ func TestQuestionsAreBounded(t *testing.T) {
 		servertest.Same(t, "a person then", ask(v, "good", "another"), humancheck.Result{Away: true})
 		time.Sleep(time.Hour)
 		servertest.Same(t, "an hour later", ask(v, "good", "one network"), humancheck.Result{Passed: true})
-		if !v.Available() || len(*heard) > 0 {
-			t.Errorf("%+v", *heard)
+		if !v.Available() || len(*changes) > 0 {
+			t.Errorf("%+v", *changes)
 		}
 
 		v, f, _ = newVendor(t, "turnstile")
@@ -193,11 +193,11 @@ func TestProbe(t *testing.T) {
 		} {
 			v, f, _ := newVendor(t, kind)
 			f.mode, f.wrong = mode, mode == "secret"
-			said, err := v.Probe(t.Context())
+			got, err := v.Probe(t.Context())
 			if err != nil {
-				said = err.Error()
+				got = err.Error()
 			}
-			servertest.Same(t, mode, said, want)
+			servertest.Same(t, mode, got, want)
 		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 // MailServer gives its answers in turn. After the last one it accepts every mail.
 type MailServer struct {
 	delivery.Unlimited
-	Each    time.Duration // how long a mail takes
-	Slow    string        // mails to addresses with this ending take Each, and others no time; empty: all take Each
+	Delay   time.Duration // how long a mail takes
+	Slow    string        // mails to addresses with this ending take Delay, and others no time; empty: all take Delay
 	mu      sync.Mutex
 	answers []func(context.Context) error
 	mails   []delivery.Mail // the mails of all attempts
@@ -35,7 +35,7 @@ func (ms *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Resul
 	}
 	ms.mu.Unlock()
 	receipt := delivery.Result{Provider: "mx.example", ReplyCodes: "250 2.0.0"}
-	if strings.HasSuffix(m.To, ms.Slow) && wait(ctx, ms.Each) != nil {
+	if strings.HasSuffix(m.To, ms.Slow) && wait(ctx, ms.Delay) != nil {
 		return receipt, &delivery.Error{
 			Class: delivery.Temporary, Stage: delivery.StageRcpt, About: delivery.AboutUs, Err: delivery.CauseOf(ctx),
 		}
@@ -120,22 +120,22 @@ func CodeIn(m delivery.Mail) string {
 // Carrier accepts each text message, unless Fail has set an error.
 type Carrier struct {
 	delivery.Unlimited
-	Each time.Duration // how long a message takes
-	mu   sync.Mutex
-	got  []sms.Message
-	fail error
+	Delay    time.Duration // how long a message takes
+	mu       sync.Mutex
+	accepted []sms.Message
+	fail     error
 }
 
 // Send implements outbox.Carrier.
 func (c *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
-	_ = wait(ctx, c.Each)
+	_ = wait(ctx, c.Delay)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fail != nil {
 		return delivery.Result{Provider: "fake"}, c.fail
 	}
-	c.got = append(c.got, m)
-	return delivery.Result{Provider: "fake", CarrierID: fmt.Sprint("id-", len(c.got)), ReplyCodes: "202"}, nil
+	c.accepted = append(c.accepted, m)
+	return delivery.Result{Provider: "fake", CarrierID: fmt.Sprint("id-", len(c.accepted)), ReplyCodes: "202"}, nil
 }
 
 // Fail makes all later messages fail with err. With nil none fail.
@@ -149,5 +149,5 @@ func (c *Carrier) Fail(err error) {
 func (c *Carrier) Accepted() []sms.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.got)
+	return slices.Clone(c.accepted)
 }

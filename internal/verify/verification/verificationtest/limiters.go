@@ -68,8 +68,8 @@ func (r *Rig) LoseFirstRefund() {
 	})
 }
 
-// EmptyLimiter exchanges the limiter for one that has counted nothing.
-func (r *Rig) EmptyLimiter() *quota.Memory {
+// ReplaceLimiter exchanges the limiter for one that has counted nothing.
+func (r *Rig) ReplaceLimiter() *quota.Memory {
 	m := quota.NewMemory(time.Now)
 	r.Limiter.Set(m)
 	return m

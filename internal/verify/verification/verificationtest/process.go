@@ -153,8 +153,8 @@ func (p *Process) Routes(keys api.Keys, s api.Services) *echo.Echo {
 	return e
 }
 
-// Terms returns the policies in force.
-func (p *Process) Terms() policy.Set { return p.Policy.Get() }
+// Policies returns the policies in force.
+func (p *Process) Policies() policy.Set { return p.Policy.Get() }
 
 // Change puts other policies in force.
 func (p *Process) Change(to policy.Set) { p.Policy.Change(withChecks(to)) }
@@ -167,8 +167,8 @@ func withChecks(s policy.Set) policy.Set {
 	return s
 }
 
-// Use changes the keys of the parts that have a Vault.
-func (p *Process) Use(to keys.Vault) {
+// SetVault changes the keys of the parts that have a Vault.
+func (p *Process) SetVault(to keys.Vault) {
 	for _, of := range []*keys.Vault{
 		&p.Vault, &p.Administration.Vault, &p.Outbox.Vault, &p.Repair.Vault, &p.Receipts.Vault, &p.ProviderEvents.Vault, &p.Proofs.Vault,
 		&p.Service.Events.Vault, &p.Administration.Events.Vault, &p.Receipts.Events.Vault, &p.ProviderEvents.Events.Vault,

@@ -204,8 +204,8 @@ func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 	return s
 }
 
-// Person returns Ana as an administrator finds her.
-func (r *Rig) Person() support.Target {
+// AnaTarget returns Ana as an administrator finds her.
+func (r *Rig) AnaTarget() support.Target {
 	r.Helper()
 	p, err := r.Svc.Administration.ParseTarget("", "email", Ana, "", "ticket 7")
 	r.NoError(err)

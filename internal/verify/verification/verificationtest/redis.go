@@ -15,18 +15,18 @@ import (
 type FakeRedis struct {
 	calls
 
-	mu        sync.Mutex
-	memory    *quota.Memory
-	writes    []write
-	replaying time.Time
-	ahead     time.Duration // how far the clock is ahead
+	mu         sync.Mutex
+	memory     *quota.Memory
+	writes     []write
+	replayTime time.Time
+	ahead      time.Duration // how far the clock is ahead
 }
 
 // write is a write to FakeRedis, which FailOver may lose.
 type write struct {
-	at    time.Time
-	do    func(gates.Limiter) error
-	gives bool // the write gives places back
+	at        time.Time
+	do        func(gates.Limiter) error
+	givesBack bool // the write gives places back
 }
 
 // NewFakeRedis returns an empty limiter.
@@ -38,10 +38,10 @@ func NewFakeRedis() *FakeRedis {
 }
 
 func (f *FakeRedis) now() time.Time {
-	if f.replaying.IsZero() {
+	if f.replayTime.IsZero() {
 		return time.Now().Add(f.ahead)
 	}
-	return f.replaying
+	return f.replayTime
 }
 
 // Flush deletes all events.
@@ -58,14 +58,14 @@ func (f *FakeRedis) FailOver(lost int) (n int, gave bool) {
 	defer f.mu.Unlock()
 	kept := f.writes[:max(0, len(f.writes)-lost)]
 	for _, w := range f.writes[len(kept):] {
-		n, gave = n+1, gave || w.gives
+		n, gave = n+1, gave || w.givesBack
 	}
 	f.memory = quota.NewMemory(f.now)
 	for _, w := range kept {
-		f.replaying = w.at
+		f.replayTime = w.at
 		_ = w.do(f.memory)
 	}
-	f.replaying, f.writes = time.Time{}, kept
+	f.replayTime, f.writes = time.Time{}, kept
 	return n, gave
 }
 

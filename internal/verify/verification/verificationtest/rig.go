@@ -162,7 +162,7 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 		Logger: r.Logger, Now: r.now,
 	}
 	if r.Settings.Form == WithoutRedis {
-		parts.SavedEvents = gates.NewSavedEvents(unnumbered{r.Store}, NotAhead, r.now, r.Settings.Vault.SealBucket,
+		parts.SavedEvents = gates.NewSavedEvents(unfilteredEvents{r.Store}, NotAhead, r.now, r.Settings.Vault.SealBucket,
 			r.Settings.Vault.OpenBucket, r.Logger)
 		parts.Limiter = parts.SavedEvents.Limiter()
 		r.NoError(parts.SavedEvents.Load(r.Context()))
@@ -178,11 +178,11 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Car
 // processes use one clock.
 func NotAhead() time.Duration { return 0 }
 
-// unnumbered is a database whose LimiterEvents ignores the number after which to read, so that each
-// read returns all events.
-type unnumbered struct{ gates.EventDatabase }
+// unfilteredEvents is a database whose LimiterEvents ignores the number after which to read, so
+// that each read returns all events.
+type unfilteredEvents struct{ gates.EventDatabase }
 
-func (u unnumbered) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
+func (u unfilteredEvents) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
 	return u.EventDatabase.LimiterEvents(ctx, reader, -1, limit, yield)
 }
 
@@ -239,8 +239,8 @@ func TestSettings(t testing.TB) Settings {
 	return Settings{Set: set, Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: KeyRing(t, "k1:"+OldKey)}}
 }
 
-// Terms returns the settings' policies with p for all purposes.
-func (r *Rig) Terms(p quota.Policy) policy.Set {
+// PoliciesWith returns the settings' policies with p for all purposes.
+func (r *Rig) PoliciesWith(p quota.Policy) policy.Set {
 	t := r.Settings.Set
 	t.Purposes = maps.Clone(t.Purposes)
 	for name, purpose := range t.Purposes {
@@ -251,11 +251,11 @@ func (r *Rig) Terms(p quota.Policy) policy.Set {
 }
 
 // Change puts p in force for all purposes.
-func (r *Rig) Change(p quota.Policy) { r.Svc.Change(r.Terms(p)) }
+func (r *Rig) Change(p quota.Policy) { r.Svc.Change(r.PoliciesWith(p)) }
 
 // Pause replaces the pauses in force by these pauses.
 func (r *Rig) Pause(pauses ...policy.Pause) {
-	next := r.Svc.Terms()
+	next := r.Svc.Policies()
 	next.Pauses = pauses
 	r.Svc.Change(next)
 }
@@ -295,8 +295,8 @@ func TestRecipient(t testing.TB, address, code string) func(*Settings) {
 	}
 }
 
-// TellAll sets a webhook of the shop for all events.
-func TellAll(s *Settings) {
+// SubscribeAll sets a webhook of the shop for all events.
+func SubscribeAll(s *Settings) {
 	s.Subscriptions = map[string][]string{}
 	for _, t := range store.EventTypes {
 		s.Subscriptions["shop"] = append(s.Subscriptions["shop"], t.Name)
@@ -398,8 +398,8 @@ func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	r.Store.Fail(how, methods...)
 }
 
-// CutStore makes the database unavailable to the gates and the outbox.
-func (r *Rig) CutStore() { r.FailStore(sqlitetest.Down) }
+// LoseStore makes the database unavailable to the gates and the outbox.
+func (r *Rig) LoseStore() { r.FailStore(sqlitetest.Down) }
 
-// MendStore ends all faults of the database.
-func (r *Rig) MendStore() { r.Store.SetFault(nil) }
+// EndStoreFaults ends all faults of the database.
+func (r *Rig) EndStoreFaults() { r.Store.SetFault(nil) }

@@ -142,10 +142,10 @@ func (r *Rig) SendID(to string) uuid.UUID {
 	return uuid.MustParse(r.SendTo(to).View.Send.ID)
 }
 
-// Orphan lets a process without background work admit Ana's send, so nothing renews the send's
-// lease. The process's mail server waits until release is called, and then gives answer, or accepts
-// the mail if answer is nil.
-func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer,
+// SendByDeadProcess lets a process without background work admit Ana's send, so nothing renews the
+// send's lease. The process's mail server waits until release is called, and then gives answer, or
+// accepts the mail if answer is nil.
+func (r *Rig) SendByDeadProcess(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer,
 	release func(),
 ) {
 	r.Helper()
@@ -260,7 +260,7 @@ func (r *Rig) WantQuota(what string, d quota.Decision, want string, wait time.Du
 // Counted returns the limiter's own count of Ana's sends.
 func (r *Rig) Counted() quota.Decision {
 	r.Helper()
-	p := r.Svc.Terms().Purposes["default"]
+	p := r.Svc.Policies().Purposes["default"]
 	h, _ := r.Svc.Administration.HashRecipient("email", Ana)
 	d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: p.Policy.Rules, Buckets: BucketsOf(p, h)})
 	r.NoError(err)

@@ -12,15 +12,15 @@ import (
 const resendKey = "re_S3cretOfTheAccount"
 
 // fails returns a failure as Resend sends it (resend.com/docs/api-reference/errors).
-func fails(status int, name string) Said {
+func fails(status int, name string) Answer {
 	body, _ := json.Marshal(map[string]any{"statusCode": status, "name": name, "message": "Invalid recipient ada.lovelace@example.org"})
-	return Said{Status: status, Body: string(body)}
+	return Answer{Status: status, Body: string(body)}
 }
 
 // These are answers to a mail that is accepted, that is refused for good, and that should be sent
 // again later.
 var (
-	accepted = Said{Status: 200, Body: `{"id":"49a3999c-0ce1-4ea6-ab68-afcd6dc2e794"}`}
+	accepted = Answer{Status: 200, Body: `{"id":"49a3999c-0ce1-4ea6-ab68-afcd6dc2e794"}`}
 	Refused  = fails(422, "validation_error")
 	Later    = fails(429, "rate_limit_exceeded")
 )
@@ -28,7 +28,7 @@ var (
 // These are answers to the doctor's request. Those in Good show that the login works, and Bad is
 // for a wrong login.
 var (
-	Good = []Said{{Status: 200, Body: `{"data":[]}`}, fails(401, "restricted_api_key")}
+	Good = []Answer{{Status: 200, Body: `{"data":[]}`}, fails(401, "restricted_api_key")}
 	Bad  = fails(403, "invalid_api_key")
 )
 

@@ -22,8 +22,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// Said is one answer of a provider.
-type Said struct {
+// Answer is one answer of a provider.
+type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
@@ -40,38 +40,38 @@ type Mail struct {
 
 // Outcome is an answer of a provider, and the outcome to which it must lead.
 type Outcome struct {
-	Said
+	Answer
 	Class delivery.ErrorClass
 	Code  string // the code in the row, after the status
 }
 
-// Step is a provider's reaction to a request. take accepts the mail.
-type Step func(s *Server, w http.ResponseWriter, take func())
+// Step is a provider's reaction to a request. accept accepts the mail.
+type Step func(s *Server, w http.ResponseWriter, accept func())
 
 // Answers returns a step in which the provider gives an answer, and accepts no mail.
-func Answers(said Said) Step {
-	return func(_ *Server, w http.ResponseWriter, _ func()) { said.write(w) }
+func Answers(answer Answer) Step {
+	return func(_ *Server, w http.ResponseWriter, _ func()) { answer.write(w) }
 }
 
-func (said Said) write(w http.ResponseWriter) {
-	for name, values := range said.Header {
+func (answer Answer) write(w http.ResponseWriter) {
+	for name, values := range answer.Header {
 		w.Header()[name] = values
 	}
-	w.WriteHeader(said.Status)
-	_, _ = io.WriteString(w, said.Body)
+	w.WriteHeader(answer.Status)
+	_, _ = io.WriteString(w, answer.Body)
 }
 
 // Accepts is a step in which the provider accepts the mail and says so.
-func Accepts(s *Server, w http.ResponseWriter, take func()) {
-	take()
+func Accepts(s *Server, w http.ResponseWriter, accept func()) {
+	accept()
 	accepted.write(w)
 }
 
 // Breaks returns a step in which the provider accepts the mail, writes raw bytes, and closes the
 // connection.
 func Breaks(raw string) Step {
-	return func(s *Server, w http.ResponseWriter, take func()) {
-		take()
+	return func(s *Server, w http.ResponseWriter, accept func()) {
+		accept()
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			s.note(err)
@@ -84,8 +84,8 @@ func Breaks(raw string) Step {
 }
 
 // Stalls is a step in which the provider accepts the mail and does not answer.
-func Stalls(s *Server, _ http.ResponseWriter, take func()) {
-	take()
+func Stalls(s *Server, _ http.ResponseWriter, accept func()) {
+	accept()
 	<-s.stopped
 }
 
@@ -251,11 +251,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		step, s.steps = s.steps[0], s.steps[1:]
 	}
 	s.mu.Unlock()
-	step(s, w, func() { s.take(r, mail) })
+	step(s, w, func() { s.accept(r, mail) })
 }
 
-// take stores the mail of a request, unless the request is a repeated one.
-func (s *Server) take(r *http.Request, mail Mail) {
+// accept stores the mail of a request, unless the request is a repeated one.
+func (s *Server) accept(r *http.Request, mail Mail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := r.Header.Get("Idempotency-Key")

@@ -56,10 +56,10 @@ func JWT(roles string) string {
 type Server struct {
 	Client oauth.Client // a client that the server accepts
 
-	tb      testing.TB
-	mu      sync.Mutex
-	answers []Answer
-	asked   int
+	tb       testing.TB
+	mu       sync.Mutex
+	answers  []Answer
+	requests int
 }
 
 // New makes a server without a port, for a testing/synctest bubble; Client connects to it. After
@@ -117,11 +117,11 @@ func (s *Server) Answer(answers ...Answer) {
 	s.answers = answers
 }
 
-// Asked returns the number of requests.
-func (s *Server) Asked() int {
+// Requests returns the number of requests.
+func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked
+	return s.requests
 }
 
 // ServeHTTP implements http.Handler.
@@ -129,9 +129,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.Header.Get("Authorization") != "" {
 		s.tb.Errorf("oauthtest: a request that no token server accepts: %s %v", r.Method, err)
 	}
-	s.judge(r.PostForm)
+	s.check(r.PostForm)
 	s.mu.Lock()
-	s.asked++
+	s.requests++
 	a := s.answers[0]
 	if len(s.answers) > 1 {
 		s.answers = s.answers[1:]
@@ -150,13 +150,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(a.Body))
 }
 
-// judge fails the test if the body of a request is not as documented.
-func (s *Server) judge(form url.Values) {
+// check fails the test if the body of a request is not as documented.
+func (s *Server) check(form url.Values) {
 	c := s.Client
 	want := url.Values{"grant_type": {"client_credentials"}, "client_id": {c.ID}, "scope": {c.Scope}}
 	if c.Account != nil {
 		want = url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": form["assertion"]}
-		s.judgeAssertion(form.Get("assertion"), "RS256 "+AccountKeyID, AccountEmail, c.Subject, c.Scope)
+		s.checkAssertion(form.Get("assertion"), "RS256 "+AccountKeyID, AccountEmail, c.Subject, c.Scope)
 	} else {
 		want.Set("client_secret", c.Secret)
 	}
@@ -165,7 +165,7 @@ func (s *Server) judge(form url.Values) {
 	}
 }
 
-func (s *Server) judgeAssertion(text, header, issuer, subject string, scope any) {
+func (s *Server) checkAssertion(text, header, issuer, subject string, scope any) {
 	var claims map[string]any
 	signed, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{jose.RS256, jose.PS256})
 	if err == nil {
@@ -176,10 +176,10 @@ func (s *Server) judgeAssertion(text, header, issuer, subject string, scope any)
 		return
 	}
 	h := signed.Headers[0]
-	said := fmt.Sprint(h.Algorithm, " ", h.KeyID, claims["iss"], claims["sub"], claims["aud"], claims["scope"])
+	got := fmt.Sprint(h.Algorithm, " ", h.KeyID, claims["iss"], claims["sub"], claims["aud"], claims["scope"])
 	life := claims["exp"].(float64) - claims["iat"].(float64)
-	if want := fmt.Sprint(header, issuer, subject, s.Client.TokenURL, scope); said != want || life > 3600 || life < 60 {
-		s.tb.Errorf("oauthtest: an assertion for %v s: %q, want %q", life, said, want)
+	if want := fmt.Sprint(header, issuer, subject, s.Client.TokenURL, scope); got != want || life > 3600 || life < 60 {
+		s.tb.Errorf("oauthtest: an assertion for %v s: %q, want %q", life, got, want)
 	}
 }
 

@@ -84,13 +84,13 @@ func TestCallsOfARequest(t *testing.T) {
 			}
 		}
 		look := func() { r.NoError(vtest.Err(w.Get(r.Context(), vtest.BackEnd, id))) }
-		flush := func() { r.EmptyLimiter() }
+		flush := func() { r.ReplaceLimiter() }
 		abandon := func() { // the process dies between the gates
 			ana, err := r.Svc.Administration.HashRecipient("email", vtest.Ana)
 			r.NoError(err)
 			r.NoError(vtest.Err(r.Limiter.Take(r.Context(), quota.Request{
 				ID: "no row", Rules: secondAndHourRules,
-				Buckets: vtest.BucketsOf(r.Svc.Terms().Purposes["default"], ana),
+				Buckets: vtest.BucketsOf(r.Svc.Policies().Purposes["default"], ana),
 			})))
 		}
 		second := func() { r.Sleep(time.Second) }
@@ -159,7 +159,7 @@ func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 				r.Sleep(time.Second)
 			}
 			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
-				r.EmptyLimiter()
+				r.ReplaceLimiter()
 				r.QuotaAt(r.Svc)
 				r.QuotaAt(r.Svc)
 			}}, r.MailServer, r.Carrier)
@@ -184,7 +184,7 @@ func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
 				if r.Sleep(3 * time.Second); lost {
-					r.EmptyLimiter()
+					r.ReplaceLimiter()
 				}
 			}}, r.MailServer, r.Carrier)
 			a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana))
@@ -204,7 +204,7 @@ func TestLookAfterFrozenProcess(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
 		s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
-			r.EmptyLimiter()
+			r.ReplaceLimiter()
 			r.QuotaAt(r.Svc)
 			r.Sleep(10 * time.Second)
 			r.QuotaAt(r.Svc)
@@ -231,17 +231,17 @@ func TestRebuildsAreCounted(t *testing.T) {
 			r.Sleep(time.Second)
 		}
 		count()
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		for range 2 {
 			r.QuotaAt(r.Svc)
 			count()
 		}
 		r.Sleep(time.Second)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.SendTo(vtest.Ana)
 		count()
 		r.Sleep(time.Second / 2)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.RefuseTo(vtest.Ana) // by the database
 		count()
 		servertest.Same(t, "rebuilds", fmt.Sprint(counts), "[0 1 0 1 0]")
@@ -295,7 +295,7 @@ func TestUndonePolicyLeavesNoCounts(t *testing.T) {
 	hour := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}
 	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(hour)), func(r *vtest.Rig) {
 		mapped := func(s *vtest.Service, gift string, shares ...string) {
-			terms := s.Terms()
+			terms := s.Policies()
 			terms.Purposes = maps.Clone(terms.Purposes)
 			p := terms.Purposes["default"]
 			for name, policy := range map[string]string{"gift": gift, "login": "hrb"} {
@@ -404,13 +404,13 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 	const late, part = 900 * time.Millisecond, 400 * time.Millisecond
 	rules := append(slices.Clone(secondAndHourRules), quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute})
 	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(rules...)), func(r *vtest.Rig) {
-		for name, c := range map[string]struct{ limiter, limiterAfter, rows, rowsAfter, told, net time.Duration }{
-			"the limiter is late":         {limiter: late, told: time.Second - late, net: time.Minute - late},
-			"its answer is late":          {limiterAfter: late, told: time.Second - late, net: time.Minute},
-			"the rows are late":           {rows: late, told: time.Second - late, net: time.Minute},
-			"their answer is late":        {rowsAfter: late, told: time.Second, net: time.Minute},
-			"the rows are read before":    {limiter: late, rowsAfter: late, told: time.Second, net: time.Minute - late},
-			"the limiter is asked before": {limiterAfter: late, rows: late, told: time.Second - late, net: time.Minute},
+		for name, c := range map[string]struct{ limiter, limiterAfter, rows, rowsAfter, wantWait, net time.Duration }{
+			"the limiter is late":         {limiter: late, wantWait: time.Second - late, net: time.Minute - late},
+			"its answer is late":          {limiterAfter: late, wantWait: time.Second - late, net: time.Minute},
+			"the rows are late":           {rows: late, wantWait: time.Second - late, net: time.Minute},
+			"their answer is late":        {rowsAfter: late, wantWait: time.Second, net: time.Minute},
+			"the rows are read before":    {limiter: late, rowsAfter: late, wantWait: time.Second, net: time.Minute - late},
+			"the limiter is asked before": {limiterAfter: late, rows: late, wantWait: time.Second - late, net: time.Minute},
 			"the limiter is later":        {part, late - part, 0, part, time.Second - late + part, time.Minute - part},
 		} {
 			for _, lost := range []bool{false, true} {
@@ -418,8 +418,8 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 				r.Sleep(time.Hour)
 				r.SendTo(vtest.Ana)
 				if lost {
-					r.EmptyLimiter()
-					c.told, c.net, left = left, 0, max(0, left-c.limiterAfter) // the rows are read again
+					r.ReplaceLimiter()
+					c.wantWait, c.net, left = left, 0, max(0, left-c.limiterAfter) // the rows are read again
 				}
 				s := r.ReplicaOn(&lateLook{DB: r.Store, late: c.rows, after: c.rowsAfter, only: 1}, r.MailServer, r.Carrier)
 				s.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {
@@ -430,7 +430,7 @@ func TestALookAsksBothGatesAtOnce(t *testing.T) {
 				})
 				began := time.Now()
 				d := r.QuotaAt(s)
-				vtest.Equal(r, name+": second, used of the hour, net, it took: RetryAfter", d.Rules[0].RetryAfter, c.told)
+				vtest.Equal(r, name+": second, used of the hour, net, it took: RetryAfter", d.Rules[0].RetryAfter, c.wantWait)
 				vtest.Equal(r, name+": second, used of the hour, net, it took: Used", d.Rules[1].Used, 1)
 				vtest.Equal(r, name+": second, used of the hour, net, it took: RetryAfter", d.Rules[2].RetryAfter, c.net)
 				vtest.Equal(r, name+": second, used of the hour, net, it took", time.Since(began), late)
@@ -455,7 +455,7 @@ func TestALookAddsNoRefundedSend(t *testing.T) {
 		s.Limiter.Intercept(func(_ context.Context, _ string, do func() error) error {
 			s.Limiter.Intercept(nil)
 			r.Sleep(2 * time.Second) // in this time the rows are read, and then the send fails
-			r.EmptyLimiter()
+			r.ReplaceLimiter()
 			return do()
 		})
 		vtest.Equal(r, "used of the hour: told", r.QuotaAt(s).Rules[1].Used, 0)
@@ -565,7 +565,7 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 		read.Go(func() { r.AskAt(other, vtest.AskFor(vtest.Ana, apart), false) })
 		r.Sleep(50 * time.Millisecond)
 		r.SendTo(vtest.Ana, apart)
-		r.EmptyLimiter()
+		r.ReplaceLimiter()
 		r.SendTo("bob@example.com")
 		r.SendTo("eve@example.com")
 		began := time.Now()
@@ -593,13 +593,13 @@ func TestRecordThatIsLate(t *testing.T) {
 		vtest.InBubbleWith(t, rule, func(r *vtest.Rig) {
 			r.SendTo(vtest.Ana)
 			r.Sleep(10 * time.Second)
-			r.EmptyLimiter()
+			r.ReplaceLimiter()
 			parked := r.ReplicaOn(&lateLook{DB: r.Store, after: c.parked, only: 2}, r.MailServer, r.Carrier)
 			var look sync.WaitGroup
 			look.Go(func() { r.QuotaAt(parked) })
 			r.Sleep(time.Second)
 			if c.reset {
-				r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
+				r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 			}
 			look.Wait()
 			d := r.Counted()
