@@ -147,7 +147,7 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 }
 
 // AddAppEvents writes events about the verification whose ID is the string id, or the send whose ID
-// is the UUID id. Only events about a send have the reason why. Events without a Type are left out.
+// is the UUID id. why is stored only with events about a send. Events without a Type are left out.
 func (t Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {

@@ -23,13 +23,13 @@ func (d dialect) pick(t dialectSQL) string {
 	return t.SQLite
 }
 
-// inList returns what follows an expression to say that it equals an element of the list parameter.
+// inList returns SQL that follows an expression and tests whether the list parameter contains it.
 func (d dialect) inList(list string) string {
 	return d.pick(dialectSQL{"= ANY (@" + list + ")", "IN (SELECT value FROM json_each(@" + list + "))"})
 }
 
-// inSubquery returns what follows an expression to say that it is among the results. With ARRAY,
-// Postgres always reads the subquery once, before it finds the rows by their key.
+// inSubquery returns SQL that follows an expression and tests whether it is among the results. With
+// ARRAY, Postgres always reads the subquery once, before it finds the rows by their key.
 func (d dialect) inSubquery(subquery string) string {
 	return d.pick(dialectSQL{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
 }

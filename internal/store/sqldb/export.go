@@ -156,7 +156,7 @@ var exportTables = map[string]exportTable{
 
 func TableNames() []string { return slices.Sorted(maps.Keys(exportTables)) }
 
-// reasons returns, by column, why it isn't exported.
+// reasons maps each column that is left out to the reason.
 func (e exportTable) reasons() map[string]string {
 	all := map[string]string{}
 	for why, list := range e.leftOut {
