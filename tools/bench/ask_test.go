@@ -52,7 +52,7 @@ type opened struct {
 // to returns the recipient, which always has the same length.
 func (o *opened) to() string { return fmt.Sprintf("someone-%d@example.com", o.n) }
 
-// request is one request with its expected answer.
+// request also has the status that the answer must have.
 type request struct {
 	method, path, header, body string
 	status                     int
@@ -223,8 +223,8 @@ func (r *receiver) serve(l net.Listener) {
 	}
 }
 
-// session is one session of SMTP with PIPELINING: it holds back replies while there is more to
-// read.
+// session serves SMTP with PIPELINING on conn. Except at DATA and STARTTLS, it collects replies
+// until it has read all commands that have arrived.
 func (r *receiver) session(conn net.Conn, secured bool) {
 	defer conn.Close()
 	in, out := bufio.NewReaderSize(conn, 16<<10), bufio.NewWriter(conn)

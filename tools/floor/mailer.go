@@ -20,7 +20,8 @@ func dialMail(address string) (*mailer, error) {
 	return m, m.say("EHLO floor\r\n", 250)
 }
 
-// say writes the text at once. Then it reads the replies one by one.
+// say sends the text at once, and then reads one reply for each code. It fails at a reply with
+// another code.
 func (m *mailer) say(text string, replies ...int) error {
 	if _, err := m.W.WriteString(text); err != nil {
 		return err

@@ -78,7 +78,6 @@ type result struct {
 	By          string // the test that noticed the mutant, or why no test can
 }
 
-// errAlive is the error of a run in which too many mutants stayed alive.
 var errAlive = errors.New("too many mutants live")
 
 func run(ctx context.Context, o options, text []byte, out io.Writer) error {

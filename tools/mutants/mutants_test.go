@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// testFunc is a test's name in a file.
+// testFunc matches the start of a test's declaration.
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 // Each package in the list exists, and together they have at least a thousand mutants. Each test

@@ -145,7 +145,7 @@ func (p *planter) textOf(n ast.Node) string {
 	return string(p.text[f.Offset(n.Pos()):f.Offset(n.End())])
 }
 
-// comparisons maps each comparison, and each operator of arithmetic, to the one that replaces it.
+// comparisons maps operators, of comparisons and of arithmetic, to their replacements.
 var comparisons = map[token.Token]string{
 	token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">", token.EQL: "!=", token.NEQ: "==",
 	token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*",
@@ -271,7 +271,7 @@ func (p *planter) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// isString reports whether + joins texts.
+// isString reports whether op is a + that concatenates strings.
 func isString(t types.Type, op token.Token) bool {
 	b, is := t.Underlying().(*types.Basic)
 	return is && op == token.ADD && b.Info()&types.IsString != 0
@@ -344,7 +344,7 @@ func (p *planter) words(operator string, offset int, tokens tokenTable, literal 
 	}
 }
 
-// source is a package that is changed.
+// source is the parsed package of an area.
 type source struct {
 	area  *area
 	root  string

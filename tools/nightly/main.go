@@ -31,8 +31,8 @@ import (
 // they stopped.
 var resumed = []string{"simulate", "mutants"}
 
-// night is how long a part that has passed is not run again. After that, the part runs again, and
-// the simulation tries other worlds.
+// night is how long a pass counts. After that, the part runs again even at the same commit, so
+// that the simulation tries other worlds.
 const night = 16 * time.Hour
 
 // grace is how long an interrupted part may take to end its servers.
@@ -47,7 +47,7 @@ type part struct {
 	Failed, Skipped []string // lines of its output
 }
 
-// These are the results.
+// Values of part.Result.
 const (
 	passed  = "passed"
 	failed  = "failed"

@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only `make nightly` runs this test, because it does not test the product.
+// Only `make nightly` runs these tests, because they do not test the product.
 
 package main
 
