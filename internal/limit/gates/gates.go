@@ -102,9 +102,12 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now fun
 		pending: pendingRefunds{making: make(chan struct{}, 1), added: make(chan struct{}, 1)},
 	}
 	g.trials, g.endTrials = context.WithCancel(context.Background())
-	if InProcess(shared) {
+	switch {
+	case InProcess(shared):
 		g.shared, g.local, g.refused = nil, shared, newRecipientsUntil()
-	} else {
+	case shared == nil:
+		g.local, g.refused = quota.NewBoundedMemory(now, maxLocalBuckets), newRecipientsUntil()
+	default:
 		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
 	}
 	return g

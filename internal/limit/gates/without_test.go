@@ -137,3 +137,24 @@ func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 		r.NoError(g.Refund(ended, "a", "another bucket"))
 	})
 }
+
+// Gates without a limiter remember refused recipients, as they do with a limiter in this process.
+func TestNewWithoutALimiter(t *testing.T) {
+	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
+		g := gates.New(nil, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), func() {}, time.Now, r.Logger)
+		p := r.Svc.Policies().Purposes["default"]
+		ana := buckets.NewPlan(
+			buckets.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.AnaTarget().Recipient, Purpose: p},
+			p.Policy.Rules)
+		before := func(want bool) {
+			_, refused, err := g.AnswerRefusedBefore(r.Context(), ana)
+			vtest.Equal(r, "refused before", refused, want)
+			r.NoError(err)
+		}
+		before(false)
+		r.SendTo(vtest.Ana)
+		g.RefundOverruled(r.Context(), ana, uuid.New(), quota.Decision{}, time.Now(),
+			store.BeginAnswer{Now: time.Now(), History: []quota.Event{{ID: "a", At: time.Now()}}})
+		before(true)
+	})
+}
