@@ -27,7 +27,8 @@ func placeholderValues(m sms.Message, secret string) map[string]string {
 	}
 }
 
-// dataCoding returns 0 for GSM-7 and 2 for UCS-2, as SMS gateways do (3GPP TS 23.038 section 4).
+// dataCoding returns 0 for GSM-7 and 2 for UCS-2. Gateways number character sets like bits 3 and 2
+// of the Data Coding Scheme (3GPP TS 23.038 section 4). The whole octet would be 8 for UCS-2.
 func dataCoding(text string) string {
 	if sms.NeedsUCS2(text) {
 		return "2"
