@@ -59,7 +59,7 @@ type readAccount struct {
 const (
 	accountReadFor = time.Second // how long a readAccount is used
 
-	alarmPercent  = 80 // a warning is logged when this percentage of a cap is spent
+	alarmRest     = 5 // a warning is logged when only a fifth of a cap is left
 	maxLoggedKeys = 10_000
 )
 
@@ -91,7 +91,7 @@ func (b *Budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpendCap}
 	}
 	for _, s := range charged {
-		if limit := caps[s.Cap].Limit; limit > 0 && s.Used >= limit/100*alarmPercent {
+		if limit := caps[s.Cap].Limit; limit > 0 && s.Used >= limit-limit/alarmRest {
 			b.logOnce(s.Cap+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Cap,
 				logs.SeeTextMessages)
 		}

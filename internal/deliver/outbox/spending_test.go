@@ -132,3 +132,18 @@ func TestSpendCapLogLines(t *testing.T) {
 		t.Errorf("counted as stopped: %v", stopped)
 	}
 }
+
+// The warning comes at 80 % of a cap, rounded up, also of a cap of a few millionths.
+func TestSpendCapWarnsAtFourFifths(t *testing.T) {
+	for limit, warns := range map[int64]int64{1: 1, 4: 4, 5: 4, 99: 80, 100: 80, 101: 81, 1_000_000_007: 800_000_006} {
+		for used, want := range map[int64]bool{warns - 1: false, warns: true} {
+			var lines strings.Builder
+			b := NewBudget(counted{}, []SpendCap{{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: limit}},
+				slog.New(slog.NewTextHandler(&lines, nil)), nil)
+			_, _ = b.Reserve(t.Context(), sms.Message{}, used)
+			if warned := strings.Contains(lines.String(), "80 %"); warned != want {
+				t.Errorf("%d of %d used: warned %v", used, limit, warned)
+			}
+		}
+	}
+}
