@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -263,8 +264,9 @@ func codeRequests(hook authhooks.Hook, r authhooks.Request) (all []verification.
 		all = append(all, verification.Request{
 			Caller: verification.Caller{
 				App: hook.App, Kind: verification.BackEnd, IP: r.IP,
-				// with spaces, so that no unquoted Idempotency-Key header can equal it
-				IdempotencyKey: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
+				// with a character that idempotencyKey never returns, so that no request of the app
+				// has it
+				IdempotencyKey: strings.Join([]string{"hook", hook.Name, r.ID, strconv.Itoa(i)}, "\x00"),
 			},
 			Channel: string(hook.Kind.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
 			Code: m.Code, TTL: hook.TTL, Reports: hook.AppReports, Wait: hookDeadline,

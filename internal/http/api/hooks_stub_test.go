@@ -139,7 +139,7 @@ func TestHookSendsAllCodesOrNone(t *testing.T) {
 }
 
 // Each message of each hook has its own idempotency key, so a message of one hook is never treated
-// as a repetition of another hook's message.
+// as a repetition of another hook's message. No header Idempotency-Key gives such a key.
 func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
 	body, keys := []byte(change), map[string]bool{}
 	for _, name := range []string{"auth", "other"} {
@@ -148,6 +148,9 @@ func TestCodeRequestsHaveKeysOfTheirOwn(t *testing.T) {
 		servertest.OK(t, err)
 		for _, ask := range codeRequests(hook, r) {
 			keys[ask.IdempotencyKey] = true
+			if key, err := idempotencyKey(http.Header{"Idempotency-Key": {`"` + ask.IdempotencyKey + `"`}}); err == nil {
+				t.Errorf("a header gives the key %q", key)
+			}
 		}
 	}
 	servertest.Same(t, "keys of two messages of two hooks", len(keys), 4)
