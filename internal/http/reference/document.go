@@ -49,12 +49,20 @@ type operation struct {
 	Parameters           []parameter
 	RequestBody          *requestBody `yaml:"requestBody"`
 	Responses            orderedMapping[response]
-	Security             *[]any // nil: the document's default, which is a key
+	Security             *[]map[string]any // nil: the document's default, which is a key
 }
 
-// NeedsKey reports whether the request needs an Authorization header with an API key or an admin
-// token.
-func (o operation) NeedsKey() bool { return o.Security == nil || len(*o.Security) > 0 }
+// Credential returns the variable that has the key or token in the example; "" if the request needs
+// none.
+func (o operation) Credential() string {
+	switch {
+	case o.Security != nil && len(*o.Security) == 0:
+		return ""
+	case o.Security != nil && (*o.Security)[0]["admin"] != nil:
+		return "CODES_ADMIN_TOKEN"
+	}
+	return "CODES_KEY"
+}
 
 type parameter struct {
 	Ref         string `yaml:"$ref"`

@@ -199,3 +199,26 @@ func TestDocumentsAreServedWithTheirLinks(t *testing.T) {
 	}
 	servertest.Same(t, "a document that does not exist", getDocument("/docs/decisions.md").Code, http.StatusNotFound)
 }
+
+// Each example has the variable of the key that its operation takes: an admin token below
+// /v1/admin, none where none is needed, otherwise an API key.
+func TestExamplesNameTheirKey(t *testing.T) {
+	open := regexp.MustCompile(`^/(\.well-known/|widget\.js|v1/(events|hooks|receipts)/)`)
+	seen := map[string]int{}
+	for _, found := range regexp.MustCompile(`<code>curl[^"]*"\$CODES_URL([^"]*)"( \\\n  -H "Authorization: Bearer (\$\w+)")?`).
+		FindAllStringSubmatch(html.UnescapeString(referencePage(t)), -1) {
+		path, key, want := found[1], found[3], "$CODES_KEY"
+		switch {
+		case strings.HasPrefix(path, "/v1/admin/"):
+			want = "$CODES_ADMIN_TOKEN"
+		case open.MatchString(path):
+			want = ""
+		}
+		if seen[want]++; key != want {
+			t.Errorf("%s shows the key %q, want %q", path, key, want)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("examples by key: %v", seen)
+	}
+}
