@@ -17,8 +17,13 @@ import (
 // the caller's tracestate.
 type redactingExporter struct{ sdktrace.SpanExporter }
 
-// ExportSpans implements sdktrace.SpanExporter.
+// ExportSpans implements sdktrace.SpanExporter. Error: exportError.
 func (r redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) (err error) {
+	defer func() {
+		if err != nil {
+			err = exportError{err}
+		}
+	}()
 	defer panics.Recover(panics.Other, func() { err = panics.Err }) // the library calls ExportSpans in a goroutine of its own
 	redacted := make([]sdktrace.ReadOnlySpan, len(spans))
 	for i, s := range spans {

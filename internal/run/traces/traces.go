@@ -6,6 +6,7 @@ package traces
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
@@ -30,8 +31,7 @@ type Traces struct {
 
 // Open returns the traces that the environment variables request, or nil if they request none. If a
 // variable can't be used, Open logs the problem without the variable's value, and either returns
-// nil or uses the variable's default. The libraries report later errors, such as failed exports, to
-// failed.
+// nil or uses the variable's default. failed gets the errors of exports.
 func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
 	on, problem := exporterConfigured(os.Getenv)
 	if problem != "" {
@@ -41,7 +41,7 @@ func Open(ctx context.Context, version string, logger *slog.Logger, failed func(
 		return nil
 	}
 	otel.SetLogger(logr.FromSlogHandler(redactedLog{logger.Handler()}))
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(failed))
+	otel.SetErrorHandler(errorHandler(logger, failed))
 	out, err := otlptracehttp.New(ctx)
 	if err != nil {
 		logger.Info("traces are off: their exporter can't start", "error", err)
@@ -50,12 +50,34 @@ func Open(ctx context.Context, version string, logger *slog.Logger, failed func(
 	return newTraces(ctx, out, version)
 }
 
+// exportError is the error of an export. All other errors of the libraries tell of settings.
+type exportError struct{ error }
+
+// errorHandler passes the errors of exports to failed, and logs others like the libraries'
+// messages: without the part in which a variable's value may be, after a colon, in quotes or in
+// brackets.
+func errorHandler(logger *slog.Logger, failed func(error)) otel.ErrorHandlerFunc {
+	return func(err error) {
+		if of, ok := errors.AsType[exportError](err); ok {
+			failed(of.error)
+			return
+		}
+		text := err.Error()
+		if end := strings.IndexAny(text, ":\"'`([{"); end >= 0 {
+			text = text[:end]
+		}
+		logger.Info("OpenTelemetry: " + strings.TrimSpace(text))
+	}
+}
+
 func newTraces(ctx context.Context, out sdktrace.SpanExporter, version string) *Traces {
 	named := resource.NewSchemaless(attribute.String("service.name", "sendcode"),
 		attribute.String("service.version", version))
 	given, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if all, merged := resource.Merge(named, given); err == nil && merged == nil {
 		named = all // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
+	} else {
+		otel.Handle(errors.New("OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME are not used"))
 	}
 	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(redactingExporter{out}), sdktrace.WithResource(named))
 	return &Traces{p, p.Tracer("sendcode")}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/extra/redisotel/v9"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
@@ -220,19 +221,50 @@ func TestOpenWithBadVariables(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
 		"OTEL_EXPORTER_OTLP_HEADERS":  "authorization: Bearer canary", "OTEL_EXPORTER_OTLP_TIMEOUT": "canary",
 		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/canary", "OTEL_TRACES_SAMPLER": "canary",
-		"OTEL_RESOURCE_ATTRIBUTES": "canary", "OTEL_BSP_MAX_QUEUE_SIZE": "-canary",
+		"OTEL_RESOURCE_ATTRIBUTES": "canary,a=%zzcanary", "OTEL_BSP_MAX_QUEUE_SIZE": "-canary",
 	} {
 		t.Setenv(name, value)
 	}
 	var lines bytes.Buffer
-	traces := Open(t.Context(), "test", slog.New(slog.NewTextHandler(&lines, nil)), func(error) {})
+	traces := Open(t.Context(), "test", slog.New(slog.NewTextHandler(&lines, nil)),
+		func(err error) { t.Errorf("a failed export: %v", err) })
 	if traces == nil {
 		t.Fatalf("no traces: %s", &lines)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = traces.Close(ctx)
-	if said := lines.String(); !strings.Contains(said, "OpenTelemetry: parse headers") || strings.Contains(said, "canary") {
+	said := lines.String()
+	for _, line := range []string{"parse headers", "unsupported sampler", "invalid URL escape", "OTEL_RESOURCE_ATTRIBUTES and"} {
+		if !strings.Contains(said, "OpenTelemetry: "+line) {
+			t.Errorf("the log lacks %q", line)
+		}
+	}
+	if strings.Contains(said, "canary") {
+		t.Errorf("the log: %s", said)
+	}
+}
+
+// unreachable is an exporter whose collector does not answer.
+type unreachable struct{ keepingExporter }
+
+func (unreachable) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
+	return errors.New("dial: refused")
+}
+
+// Only the error of an export counts as one, and its text is whole.
+func TestErrorHandlerTellsExportsApart(t *testing.T) {
+	var lines bytes.Buffer
+	var failed []string
+	handle := errorHandler(slog.New(slog.NewTextHandler(&lines, nil)), func(err error) { failed = append(failed, err.Error()) })
+	for _, err := range []error{
+		redactingExporter{unreachable{}}.ExportSpans(t.Context(), nil),
+		errors.New("parsing sampler argument: canary"), errors.New(`invalid URL escape "%canary"`), errors.New("no colon"),
+	} {
+		handle(err)
+	}
+	servertest.Same(t, "failed exports", fmt.Sprint(failed), "[dial: refused]")
+	if said := lines.String(); strings.Contains(said, "canary") || strings.Count(said, "OpenTelemetry: ") != 3 {
 		t.Errorf("the log: %s", said)
 	}
 }
