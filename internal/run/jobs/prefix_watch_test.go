@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/delivery"
 	"sendcode/internal/run/jobs"
@@ -74,6 +75,20 @@ func TestPrefixWatchUsesTheAppsSettings(t *testing.T) {
 			r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), c.want)
 		})
 	}
+}
+
+// The watch waits as long as codes live by the settings in force, even if they lived shorter at the
+// start.
+func TestPrefixWatchWaitsForCodesOfAReload(t *testing.T) {
+	short := func(s *vtest.Settings) { watched(s); s.Watch.TTL = time.Minute }
+	vtest.InBubbleWith(t, vtest.MinuteTick(short), func(r *vtest.Rig) {
+		life := r.Settings.Set.Purposes["default"].Life(recipient.SMS)
+		r.Pump(0, 30)
+		r.Sleep(life - time.Minute)
+		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(60))), "sent")
+		r.Sleep(time.Minute + 2*jobs.PrefixWatchEvery)
+		r.WantStatus(r.Send(vtest.TextTo(vtest.PumpedNumber(61))), "failed paused")
+	})
 }
 
 // A pause also stops sends that wait for their next attempt.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/logs"
+	"sendcode/internal/base/recipient"
 	"sendcode/internal/codes/policy"
 	"sendcode/internal/deliver/webhook"
 	"sendcode/internal/store"
@@ -278,12 +279,17 @@ func (m *Maintenance) readLowConversions(ctx context.Context) (more bool, err er
 }
 
 // watches returns the settings with which pausePrefixes compares sent and entered codes: one set
-// for each app that has its own settings, and one for all other apps.
+// for each app that has its own settings, and one for all other apps. A reload may have made codes
+// live longer than at the start.
 func (m *Maintenance) watches() (all []store.PrefixWatch) {
-	apps, others := m.Policy.Get().Apps, m.Watch
+	set, others := m.Policy.Get(), m.Watch
+	for _, p := range set.Purposes {
+		others.TTL = max(others.TTL, p.Life(recipient.SMS))
+	}
+	apps := set.Apps
 	for _, name := range slices.Sorted(maps.Keys(apps)) {
 		if own := apps[name].Watch; own.MinSends > 0 {
-			own.TTL, own.Exempt, own.Apps, own.Only = m.Watch.TTL, m.Watch.Exempt, []string{name}, true
+			own.TTL, own.Exempt, own.Apps, own.Only = others.TTL, m.Watch.Exempt, []string{name}, true
 			all, others.Apps = append(all, own), append(others.Apps, name)
 		}
 	}
