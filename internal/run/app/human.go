@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 
@@ -16,62 +18,75 @@ import (
 type humanChecks struct {
 	vendors       map[string]vendorInUse              // by app
 	vendorClients atomic.Pointer[[]*vendors.Verifier] // the vendors' clients, for scrapes of the metrics
-	vendorBounds  *vendors.Bounds                     // nil until the start has put checks in force
+	vendorBounds  *vendors.Bounds                     // nil until the first checks are prepared
 }
 
 type vendorInUse struct {
 	vendors.Config
 	client *vendors.Verifier
-	stop   context.CancelFunc // ends the client's probes
+	stop   context.CancelFunc // ends the client's probes; nil: they have not begun
 }
 
-// useHumanChecks puts the checks of cfg in force. It keeps a vendor whose settings are unchanged.
-func (a *App) useHumanChecks(cfg config.Config) error {
-	checks, used := map[string]humancheck.Check{}, map[string]vendorInUse{}
+// preparedHumanChecks are the checks of one configuration, by app.
+type preparedHumanChecks struct {
+	checks  map[string]humancheck.Check
+	vendors map[string]vendorInUse
+}
+
+// prepareHumanChecks starts nothing, so the result may be dropped. It keeps a vendor whose settings
+// are unchanged.
+func (a *App) prepareHumanChecks(cfg config.Config) (preparedHumanChecks, error) {
+	p := preparedHumanChecks{map[string]humancheck.Check{}, map[string]vendorInUse{}}
 	if a.vendorBounds == nil {
 		a.vendorBounds = vendors.NewBounds(a.core.Gates)
-		a.metrics.RegisterHumanCheckVendors(a.vendorHealth)
-		a.onClose(a.stopVendors)
 	}
 	for _, app := range cfg.Apps {
 		c, asks := app.HumanCheck.HumanCheck()
 		if !asks {
 			continue
 		}
-		vendor := humancheck.ByWork
 		if settings, ok := app.HumanCheck.Vendor(app.Origins); ok {
 			v := a.vendors[app.Name]
 			if !reflect.DeepEqual(v.Config, settings) {
 				client, err := vendors.New(settings, app.Name, a.vendorBounds, a.logVendor)
 				if err != nil {
-					return err
+					return p, fmt.Errorf("the app %q: %w", app.Name, err)
 				}
 				v = vendorInUse{Config: settings, client: client}
-				var ctx context.Context
-				ctx, v.stop = context.WithCancel(context.Background())
-				go func() {
-					defer panics.Recover(panics.Other)
-					client.Watch(ctx)
-				}()
 			}
-			c.Vendor, used[app.Name], vendor = v.client, v, settings.By
+			c.Vendor, p.vendors[app.Name] = v.client, v
 		}
-		checks[app.Name] = c
-		a.metrics.InitHumanChecks(app.Name, vendor)
+		p.checks[app.Name] = c
 	}
-	a.core.Codes.SetHumanChecks(checks)
+	return p, nil
+}
+
+// useHumanChecks puts the checks in force, and replaces the probes of the vendors before.
+func (a *App) useHumanChecks(p preparedHumanChecks) {
+	for app := range p.checks {
+		a.metrics.InitHumanChecks(app, cmp.Or(p.vendors[app].By, humancheck.ByWork))
+	}
+	a.core.Codes.SetHumanChecks(p.checks)
+	var clients []*vendors.Verifier
+	for name, v := range p.vendors {
+		clients = append(clients, v.client)
+		if v.stop == nil {
+			var ctx context.Context
+			ctx, v.stop = context.WithCancel(context.Background())
+			p.vendors[name] = v
+			go func() {
+				defer panics.Recover(panics.Other)
+				v.client.Watch(ctx)
+			}()
+		}
+	}
 	for name, v := range a.vendors {
-		if used[name].client != v.client {
+		if p.vendors[name].client != v.client {
 			v.stop()
 		}
 	}
-	a.vendors = used
-	var clients []*vendors.Verifier
-	for _, v := range used {
-		clients = append(clients, v.client)
-	}
+	a.vendors = p.vendors
 	a.vendorClients.Store(&clients)
-	return nil
 }
 
 func (a *App) vendorHealth() []delivery.Health {

@@ -47,11 +47,11 @@ func (a *App) watchConfig(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-a.reload.Hangup:
-			r.reloadFrom(ctx, readRegularFile, false)
+			r.reloadFrom(readRegularFile, false)
 		case <-looks.C:
 			r.endStops(a.now())
 			if read := file.readerIfChanged(); read != nil {
-				r.reloadFrom(ctx, read, first)
+				r.reloadFrom(read, first)
 				first = false
 			}
 		}
@@ -114,11 +114,14 @@ func readRegularFile(name string) ([]byte, error) {
 }
 
 // reloadFrom applies the settings that can change while the service runs. If the configuration has
-// a mistake, nothing changes. first is true for the first load that readerIfChanged causes, which
-// comes even without a change: then nothing is logged.
-func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
-	defer panics.Recover(panics.Other, func() { r.metrics.ConfigReloaded(metrics.ReloadRejected) })
-	renewed, own, needRestart, err := r.load(read)
+// a mistake, nothing changes: load does all that can fail. first is true for the first load that
+// readerIfChanged causes, which comes even without a change: then nothing is logged.
+func (r *reloader) reloadFrom(read func(string) ([]byte, error), first bool) {
+	defer panics.Recover(panics.Other, func() {
+		r.metrics.ConfigReloaded(metrics.ReloadRejected)
+		r.logger.Error("configuration reload interrupted: some changes may be in force; reload again", logs.SeeDefect)
+	})
+	renewed, needRestart, err := r.load(read)
 	if err != nil {
 		r.metrics.ConfigReloaded(metrics.ReloadRejected)
 		r.logMistakes(err)
@@ -127,10 +130,10 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 	for _, name := range needRestart {
 		r.logger.Warn("changed setting needs a restart", "setting", name, logs.SeeConfiguration)
 	}
-	changed := r.current.ReloadableChanges(renewed)
+	changed := r.current.ReloadableChanges(renewed.Config)
 	switch {
 	case len(changed) > 0:
-		r.apply(ctx, renewed, own)
+		r.apply(renewed)
 		r.metrics.ConfigReloaded(metrics.ReloadApplied)
 		r.logger.Info("configuration reloaded", "changed", changed)
 	case !first || len(needRestart) > 0:
@@ -139,23 +142,31 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 	}
 }
 
-// load loads the configuration as a start does, and the templates of its apps. needRestart names
-// the changed settings that need a restart.
-func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates,
-	needRestart []string, err error,
-) {
+// loadedConfig is a checked configuration with what is made of it and could fail.
+type loadedConfig struct {
+	config.Config
+	templates appTemplates
+	checks    preparedHumanChecks
+}
+
+// load loads the configuration as a start does, with the templates and human checks of its apps.
+// needRestart names the changed settings that need a restart.
+func (r *reloader) load(read func(string) ([]byte, error)) (renewed loadedConfig, needRestart []string, err error) {
 	next, err := config.Load(r.reload.Environ, read)
 	if err != nil {
-		return config.Config{}, own, nil, err
+		return renewed, nil, err
 	}
 	if err = r.current.CheckNothingLost(next); err != nil {
-		return config.Config{}, own, nil, err
+		return renewed, nil, err
 	}
-	renewed = r.current.WithReloadable(next)
-	if err = renewed.CheckKeptNames(); err == nil {
-		own, err = r.readAppTemplates(renewed)
+	renewed.Config = r.current.WithReloadable(next)
+	if err = renewed.CheckKept(); err == nil {
+		renewed.templates, err = r.readAppTemplates(renewed.Config)
 	}
-	return renewed, own, r.loaded.RestartChanges(next), err
+	if err == nil {
+		renewed.checks, err = r.prepareHumanChecks(renewed.Config)
+	}
+	return renewed, r.loaded.RestartChanges(next), err
 }
 
 func (r *reloader) logMistakes(err error) {
@@ -170,30 +181,27 @@ func (r *reloader) logMistakes(err error) {
 	}
 }
 
-// apply puts a checked configuration in force. Requests that have begun use the old one to their
-// end.
-func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemplates) {
-	before := r.current
-	r.current = renewed
-	r.storeSettingsHash(renewed)
+// apply puts a loaded configuration in force. Requests that have begun use the old one to their
+// end. Nothing here returns an error. After a panic, current is the old configuration, so that
+// another reload of the same file applies all of it.
+func (r *reloader) apply(renewed loadedConfig) {
 	for _, w := range renewed.Warnings {
-		if !slices.Contains(before.Warnings, w) {
+		if !slices.Contains(r.current.Warnings, w) {
 			r.logger.Warn(w)
 		}
 	}
-	r.useTemplates(own)
+	r.useTemplates(renewed.templates)
 	now := r.now()
 	r.core.Policy.Change(renewed.PolicySet(now))
-	r.ends = renewed.NextStopEnd(now)
-	r.core.Webhooks.ChangeSettings(webhookSettings(renewed))
-	r.core.Limits.SetLimits(limitSet(renewed))
-	if err := r.useHumanChecks(renewed); err != nil {
-		r.logger.Error("human checks stay as they are", "error", err, logs.SeeConfiguration)
-	}
-	r.initCountersOfApps(renewed)
-	r.api.SetKeys(apiKeys(renewed))
+	r.core.Webhooks.ChangeSettings(webhookSettings(renewed.Config))
+	r.core.Limits.SetLimits(limitSet(renewed.Config))
+	r.useHumanChecks(renewed.checks)
+	r.initCountersOfApps(renewed.Config)
+	r.api.SetKeys(apiKeys(renewed.Config))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {
-		r.configurePage(r.current)
+		r.configurePage(renewed.Config)
 	}
+	r.storeSettingsHash(renewed.Config)
+	r.current, r.ends = renewed.Config, renewed.NextStopEnd(now)
 }

@@ -45,5 +45,12 @@ func (a *App) newCore() error {
 		Receipts: a.receiptSources(), Budget: a.budget,
 		Observer: a.metrics, Logger: a.logger, Now: a.now,
 	}))
-	return a.useHumanChecks(a.cfg)
+	checks, err := a.prepareHumanChecks(a.cfg)
+	if err != nil {
+		return err
+	}
+	a.metrics.RegisterHumanCheckVendors(a.vendorHealth)
+	a.onClose(a.stopVendors)
+	a.useHumanChecks(checks)
+	return nil
 }

@@ -78,3 +78,21 @@ func TestReadRegularFileThroughATurnedLink(t *testing.T) {
 		}
 	}
 }
+
+// A reload that a panic interrupts counts as rejected, and a repeated one applies all settings.
+func TestAnInterruptedReloadIsRepeated(t *testing.T) {
+	a := newAlone(t, "")
+	t.Cleanup(func() { servertest.OK(t, a.close()) })
+	a.SetReload(ReloadOptions{Environ: []string{"SENDCODE_CONFIG_YAML=requests_per_minute: 7", "SENDCODE_API_KEY=" + loneKey}})
+	r, keys, before := &reloader{App: a, current: a.cfg}, a.api, *a.settingsHash.Load()
+	a.api = nil
+	r.reloadFrom(nil, false)
+	servertest.Same(t, "in force after a panic", r.current.RequestsPerMinute, 300)
+	servertest.Same(t, "settings after a panic", *a.settingsHash.Load(), before)
+	a.api = keys
+	r.reloadFrom(nil, false)
+	servertest.Same(t, "in force after another reload", r.current.RequestsPerMinute, 7)
+	if *a.settingsHash.Load() == before {
+		t.Error("the hash is that of the settings before")
+	}
+}

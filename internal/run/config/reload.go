@@ -111,10 +111,10 @@ func (keys namedKeys) lostIn(others namedKeys) int {
 	return lost
 }
 
-// CheckKeptNames returns an error if the page or a hook names an app or a purpose that c does not
-// have. Load finds such a mistake in one file. But a reload keeps the page and the hooks of the old
-// file, and takes the apps and purposes of the new file.
-func (c Config) CheckKeptNames() error {
+// CheckKept returns an error if c, a result of WithReloadable, joins reloaded settings with kept
+// ones that Load refuses in one file: the page or a hook names an app or a purpose that c does not
+// have, a hook's app has a human check, or folding would change the address of a test recipient.
+func (c Config) CheckKept() error {
 	hasApp := func(name string) bool { return slices.ContainsFunc(c.Apps, func(a App) bool { return a.Name == name }) }
 	if c.Page.App != "" && !hasApp(c.Page.App) {
 		return fmt.Errorf("page.app is %s until a restart: keep this app until then", c.Page.App)
@@ -123,6 +123,14 @@ func (c Config) CheckKeptNames() error {
 		lacks := func(purpose string) bool { _, found := c.Purposes[purpose]; return !found }
 		if !hasApp(h.App) || slices.ContainsFunc(slices.Collect(maps.Values(h.Purposes)), lacks) {
 			return fmt.Errorf("the hook %s uses the app %s and its purposes until a restart: keep them until then", h.Name, h.App)
+		}
+		if slices.ContainsFunc(c.Apps, func(a App) bool { return a.Name == h.App && a.HumanCheck.By != "" }) {
+			return fmt.Errorf("the hook %s sends for the app %s until a restart: give the app no human_check until then", h.Name, h.App)
+		}
+	}
+	for i, t := range c.TestRecipients {
+		if c.foldingChanges(t.To) {
+			return fmt.Errorf("folding is that of the start until a restart, and changes the address of test_recipients[%d]", i)
 		}
 	}
 	return nil

@@ -37,16 +37,21 @@ func TestWithReloadable(t *testing.T) {
 }
 
 // A reload is refused if it would leave the page without its app, or a hook without its app or
-// purpose.
-func TestCheckKeptNames(t *testing.T) {
+// purpose or with a human check, or test recipients that the folding of the start changes.
+func TestCheckKept(t *testing.T) {
 	const hook = "hooks: [{name: auth, server: supabase-email, secret_env: SUPABASE, app: auth, purposes: {signup: gift}}]\n"
 	before := must(t, "page: {app: shop}\n"+hook+"apps: [{name: shop}, {name: auth}]\npurposes: {gift: {}}", "SUPABASE=v1,"+hookOne)
 	for yaml, want := range map[string]string{
 		"apps: [{name: shop}, {name: auth}]\npurposes: {gift: {}}": "<nil>", "apps: [{name: auth}]\npurposes: {gift: {}}": "page.app is shop until",
 		"apps: [{name: shop}, {name: auth}]":         "the hook auth uses the app auth and its purposes until",
 		"apps: [{name: shop}]\npurposes: {gift: {}}": "the hook auth uses",
+
+		"apps: [{name: shop, human_check: {by: work}}, {name: auth}]\npurposes: {gift: {}}": "<nil>",
+		"apps: [{name: shop}, {name: auth, human_check: {by: work}}]\npurposes: {gift: {}}": "the hook auth sends for the app auth until",
+		"apps: [{name: shop}, {name: auth}]\npurposes: {gift: {}}\nfolding: {gmail.com: [exact]}\n" +
+			"test_recipients: [{to: a.b@gmail.com, code: '123456', expires: 2099-01-31}]": "folding is that of the start until",
 	} {
-		if err := before.WithReloadable(must(t, yaml)).CheckKeptNames(); !strings.HasPrefix(fmt.Sprint(err), want) {
+		if err := before.WithReloadable(must(t, yaml)).CheckKept(); !strings.HasPrefix(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", yaml, err)
 		}
 	}

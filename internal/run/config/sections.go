@@ -174,7 +174,7 @@ const maxTestRecipients = 20
 // spellings of an address, for example with and without dots, the same hash. But the code of a test
 // recipient must be valid for exactly one address.
 func (l *loader) checkTestRecipients() {
-	c, key := l.config, []byte("any key, to compare with only") // addresses that folding merges have equal hashes
+	c := l.config
 	if len(c.TestRecipients) > maxTestRecipients {
 		l.root.AddMistake("test_recipients", "must have at most %d entries", maxTestRecipients)
 	}
@@ -184,10 +184,16 @@ func (l *loader) checkTestRecipients() {
 		case t.To.IsZero():
 		case slices.ContainsFunc(c.TestRecipients[:i], func(other testRecipient) bool { return other.To.Equal(t.To) }):
 			at.AddMistake("", "is given twice")
-		case c.Folding().Hashes(t.To, key).Counted != t.To.Hash(key):
+		case c.foldingChanges(t.To):
 			at.AddMistake("", "the setting folding changes this address; give it without its tag and dots, or make its domain exact")
 		}
 	}
+}
+
+// foldingChanges reports whether folding merges the address with others.
+func (c Config) foldingChanges(to recipient.Recipient) bool {
+	key := []byte("any key, to compare with only") // merged addresses have equal hashes
+	return c.Folding().Hashes(to, key).Counted != to.Hash(key)
 }
 
 // otherDomains stands in the setting folding for all domains that are not listed.
