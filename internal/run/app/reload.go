@@ -136,9 +136,13 @@ func (r *reloader) reloadFrom(read func(string) ([]byte, error), first bool) {
 		r.apply(renewed)
 		r.metrics.ConfigReloaded(metrics.ReloadApplied)
 		r.logger.Info("configuration reloaded", "changed", changed)
-	case !first || len(needRestart) > 0:
+	case !first || len(needRestart) > 0: // the templates may have changed nevertheless
+		r.useTemplates(renewed.templates)
+		if r.page != nil {
+			r.configurePage(r.current) // which has the subjects of mails
+		}
 		r.metrics.ConfigReloaded(metrics.ReloadUnchanged)
-		r.logger.Info("configuration reloaded without changes")
+		r.logger.Info("configuration reloaded without changes of settings; the templates of apps were read again")
 	}
 }
 

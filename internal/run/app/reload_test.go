@@ -105,12 +105,24 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 	s.Hangup(0, "applied")
 	shows("8-digit", "Corner Store")
 	apptest.Must(t, os.WriteFile(subject, []byte("{{.Colour}}"), 0o600)) // the template can't be rendered, so nothing changes
-	s.Add("retention: 48h\n")
+	s.Add("retention: 800h\n")
 	s.Hangup(0, "rejected")
+	if !s.Logged("mail/gift/en/subject.txt") {
+		t.Error("the log does not name the template")
+	}
 	s.Is("a send", ask(shop, "gift"), http.StatusAccepted)
 	mail := s.AwaitMail(apptest.Ana, 2)[0] // the newest mail
 	if m := s.Replicas[0].Mailbox().Messages()[0]; m.Subject != "A gift of The Shop" || len(s.CodeIn(mail)) != 7 {
 		t.Errorf("the mail is not by the new configuration: %q", m.Subject)
+	}
+	for _, c := range [][2]string{{"A present of", "applied"}, {"A parcel of", "unchanged"}} { // a mended template is used, also alone
+		apptest.Must(t, os.WriteFile(subject, []byte(c[0]+" {{.App}}"), 0o600))
+		s.Hangup(0, c[1])
+	}
+	s.Is("a send", s.Post("/v1/verifications", `{"channel":"email","to":"bea@example.com","purpose":"gift","locale":"en"}`,
+		apptest.As(shop), apptest.Patiently), http.StatusAccepted)
+	if m := s.Replicas[0].Mailbox().Messages()[0]; m.Subject != "A parcel of The Shop" {
+		t.Errorf("the mail is not by the mended template: %q", m.Subject)
 	}
 	s.Is("the generated key beside others", ask(s.Key, ""), http.StatusUnauthorized)
 	s.Key = own
@@ -127,7 +139,7 @@ apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, t
 	s.Policy(apptest.FiveAnHour).Add("apps: [{name: default, " + ownKey + "}]\n")
 	s.Hangup(0, "applied")
 	sent := ask(s.Key, "")
-	s.Is("not paused any more", sent, http.StatusAccepted, sent.Send.Status == "sent", len(s.Mails()) == 3)
+	s.Is("not paused any more", sent, http.StatusAccepted, sent.Send.Status == "sent", len(s.Mails()) == 4)
 	for _, next := range []string{apptest.TwoAnHour, apptest.FiveAnHour} { // the new policy counts the rows at once
 		s.Policy(next).Add("apps: [{name: default, " + ownKey + "}]\n")
 		s.Hangup(0, "applied")
