@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/layout"
@@ -122,7 +121,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, er
 		return q, layout.ErrEndsBeforeBeginning
 	}
 	if f.Before != nil && f.After != nil {
-		return q, fault.Invalid("newer", "invalid", "Give only one cursor: cursor for older rows, or newer for newer ones.")
+		return q, layout.Invalid("newer", "invalid", "cursor", "Give only one cursor: cursor for older rows, or newer for newer ones.")
 	}
 	return q, nil
 }
@@ -188,26 +187,26 @@ func networkParameter(to *string) layout.ParseFunc {
 		}
 		network, err := netip.ParsePrefix(text)
 		return network.Masked().String(), err == nil
-	}, "A network is written as 203.0.113.0/24, or as an address in it.")
+	}, "network", "A network is written as 203.0.113.0/24, or as an address in it.")
 }
 
 func countryParameter(to *string) layout.ParseFunc {
 	return layout.Parameter(to, func(text string) (string, bool) {
 		country := strings.ToUpper(strings.TrimSpace(text))
 		return country, recipient.KnownCountry(country)
-	}, "A country is that of a phone number, two letters as in DE, or 001 for numbers of none.")
+	}, "country", "A country is that of a phone number, two letters as in DE, or 001 for numbers of none.")
 }
 
 func domainParameter(to *string) layout.ParseFunc {
 	return layout.Parameter(to, func(text string) (string, bool) {
 		domain, err := recipient.MaskedDomain(text)
 		return domain, err == nil
-	}, "A domain is what stands after the @ of a mail address.")
+	}, "domain", "A domain is what stands after the @ of a mail address.")
 }
 
 func supportReferenceParameter(to *string) layout.ParseFunc {
 	return layout.Parameter(to, func(text string) (string, bool) { return text, store.IsSupportReference(text) },
-		"A support reference is written as S-7K3M-Q2XP.")
+		"support", "A support reference is written as S-7K3M-Q2XP.")
 }
 
 // filterView is the form above the list. It shows the parameters of the page's URL.

@@ -381,8 +381,8 @@ func (console *Console) sendOfCarrier(ctx context.Context, message string) (uuid
 // no send has any of them, but plain is the ID of a request, the address is that of the request's
 // sends. Errors are a *fault.InvalidError or those of the store.
 func (console *Console) referenceAddress(ctx context.Context, typed, plain string) (string, error) {
-	if problem := layout.ShortTextParameter(new(string))(typed); problem != "" {
-		return "", fault.Invalid("q", "invalid", problem)
+	if err := layout.ShortTextParameter(new(string)).Parse("q", typed); err != nil {
+		return "", err
 	}
 	bare := strings.TrimSpace(strings.TrimPrefix(plain, "#"))
 	for _, reference := range slices.Compact([]string{typed, plain, bare, strings.ToUpper(bare), strings.ToLower(bare)}) {

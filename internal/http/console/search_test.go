@@ -384,6 +384,7 @@ func TestAMistakenFilterOfOtherPages(t *testing.T) {
 		"/admin/acts?what=sent&who=" + long: {
 			`name="who" value="` + long + `"`, `placeholder="Who" aria-invalid="true"`, `<b>Who</b>: You gave “` + long[:64] + `…”. This may have at most 64 characters`, `href="/admin/acts">`,
 		},
+		"/admin/acts?what=" + long:               {`You gave “` + long[:64] + `…”. This may have at most 64 characters`},
 		"/admin/acts?who=admin&cursor=x":         {`name="who" value="admin"`, `<b>cursor</b>: You gave “x”. This place`, `href="/admin/acts">`},
 		"/admin/webhooks?app=shop&state=lost":    {`name="app" value="shop"`, `name="state" aria-label="State" aria-invalid="true"`, `<b>State</b>: You gave “lost”. This is one of: `},
 		"/admin/webhooks?type=none&other=1":      {`<b>other</b>: There is no such parameter`, `action="/admin/webhooks"`},

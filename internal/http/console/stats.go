@@ -9,7 +9,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/base/fault"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
 	"sendcode/internal/store"
@@ -22,6 +21,12 @@ const (
 	defaultStatsPeriod = 24 * time.Hour
 	maxStatsPeriod     = 31 * 24 * time.Hour
 	maxHourlyPeriod    = 3 * 24 * time.Hour
+)
+
+var (
+	errStatsTooLong   = layout.Invalid("from", "invalid", "stats.long", "Statistics cover at most 31 days.")
+	errStatsDimension = layout.Invalid("by", "invalid", "stats.by",
+		"Codes can be counted by app, purpose, domain, country or carrier.")
 )
 
 func (console *Console) statsJSON(c echo.Context) error {
@@ -51,7 +56,7 @@ func parseDimension(raw string) (values url.Values, by store.Dimension, err erro
 	by = store.Dimension(values.Get("by"))
 	values.Del("by")
 	if by != "" && !slices.Contains(approvalDimensions, by) {
-		return nil, "", fault.Invalid("by", "invalid", layout.OtherStatsDimension)
+		return nil, "", errStatsDimension
 	}
 	return values, by, nil
 }
@@ -99,7 +104,8 @@ func (console *Console) stats(ctx context.Context, raw string, zone *time.Locati
 func (console *Console) statsQuery(q listQuery, zone *time.Location) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
-			return store.StatsQuery{}, fault.Invalid(name, "unknown", layout.OtherStatsFilter)
+			return store.StatsQuery{}, layout.Invalid(name, "unknown", "stats",
+				"Statistics can be filtered only by app, channel, purpose and time.")
 		}
 	}
 	f := q.filter
@@ -114,7 +120,7 @@ func (console *Console) statsQuery(q listQuery, zone *time.Location) (store.Stat
 	case length <= 0:
 		return store.StatsQuery{}, layout.ErrEndsBeforeBeginning
 	case length > maxStatsPeriod:
-		return store.StatsQuery{}, fault.Invalid("from", "invalid", layout.StatsTooLong)
+		return store.StatsQuery{}, errStatsTooLong
 	case length > maxHourlyPeriod:
 		each = 24 * time.Hour
 	}

@@ -107,7 +107,7 @@ func (l List[F, R]) PageOrMistake(c echo.Context, raw string, f F) (PaginatedRow
 	}
 	p = PaginatedRows[F, R]{Filter: f, Mistake: mistake, path: l.Path, given: url.Values{}}
 	for name, parse := range l.Parameters(&p.Filter) {
-		if value := values.Get(name); value != "" && name != mistake.Field && parse(value) == "" {
+		if value := values.Get(name); value != "" && name != mistake.Field && parse.Parse(name, value) == nil {
 			p.given.Set(name, value)
 		}
 	}

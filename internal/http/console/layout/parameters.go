@@ -28,16 +28,36 @@ var TimeSpans = map[string]time.Duration{
 	"30d": 30 * 24 * time.Hour,
 }
 
-// By these texts, ParameterProblem tells mistakes apart that have the same reason.
-const (
-	unknownParameter = "There is no such parameter."
-	badShortText     = "This has at most 64 characters, and no control character among them."
-	oneOf            = "This is one of: "
-)
+// parameterError is a mistake in a parameter. In the JSON API it is its InvalidError.
+type parameterError struct {
+	*fault.InvalidError
+	kind   string // the text of a page is "parameter." + kind
+	values string // {values} in that text
+}
+
+func (e *parameterError) Unwrap() error { return e.InvalidError }
+
+// Invalid returns an error that wraps a *fault.InvalidError. On a page, its text is that of
+// the key "parameter." + kind.
+func Invalid(field, reason, kind, detail string) error {
+	return &parameterError{&fault.InvalidError{Field: field, Reason: reason, Detail: detail}, kind, ""}
+}
+
+// valueProblem is what is wrong with a value; see parameterError. The zero value means that nothing
+// is.
+type valueProblem struct{ kind, detail, values string }
 
 // ParseFunc parses the value of a parameter and stores the result in a variable that the function
-// captured. It returns what is wrong with the value, or "".
-type ParseFunc func(value string) (problem string)
+// captured.
+type ParseFunc func(value string) valueProblem
+
+// Parse returns an error about the parameter name if its value is wrong (see Invalid).
+func (f ParseFunc) Parse(name, value string) error {
+	if bad := f(value); bad.kind != "" {
+		return &parameterError{&fault.InvalidError{Field: name, Reason: "invalid", Detail: bad.detail}, bad.kind, bad.values}
+	}
+	return nil
+}
 
 // Parameters are the parameters that an address may have, by name.
 type Parameters map[string]ParseFunc
@@ -58,14 +78,14 @@ func (p Parameters) Parse(raw string) (given url.Values, err error) {
 		value := values.Get(name)
 		switch {
 		case len(values[name]) > 1:
-			return nil, fault.Invalid(shortenName(name), "repeated", "Give this parameter once.")
+			return nil, Invalid(shortenName(name), "repeated", "repeated", "Give this parameter once.")
 		case !ok:
-			return nil, fault.Invalid(shortenName(name), "unknown", unknownParameter)
+			return nil, Invalid(shortenName(name), "unknown", "unknown", "There is no such parameter.")
 		case value == "":
 			continue
 		}
-		if problem := set(value); problem != "" {
-			return nil, fault.Invalid(name, "invalid", problem)
+		if err := set.Parse(name, value); err != nil {
+			return nil, err
 		}
 		given.Set(name, value)
 	}
@@ -96,15 +116,15 @@ func shortenName(name string) string {
 const maxShortText = 64
 
 // Parameter returns a ParseFunc. It passes the text of a parameter to the function in read, and
-// stores the value in *to. If read returns false, the ParseFunc returns the text in problem.
-func Parameter[T any](to *T, read func(string) (T, bool), problem string) ParseFunc {
-	return func(value string) string {
+// stores the value in *to. If read returns false, kind and detail say what is wrong (see Invalid).
+func Parameter[T any](to *T, read func(string) (T, bool), kind, detail string) ParseFunc {
+	return func(value string) valueProblem {
 		x, ok := read(value)
 		if !ok {
-			return problem
+			return valueProblem{kind: kind, detail: detail}
 		}
 		*to = x
-		return ""
+		return valueProblem{}
 	}
 }
 
@@ -114,28 +134,29 @@ func ShortTextParameter(to *string) ParseFunc {
 	return Parameter(to, func(text string) (string, bool) {
 		return text, utf8.ValidString(text) && utf8.RuneCountInString(text) <= maxShortText &&
 			!strings.ContainsFunc(text, unicode.IsControl)
-	}, badShortText)
+	}, "text", "This has at most 64 characters, and no control character among them.")
 }
 
 // OneOfParameter parses a text that must equal one of the values.
 func OneOfParameter[T ~string](to *T, values ...T) ParseFunc {
-	return func(value string) string {
+	return func(value string) valueProblem {
 		*to = T(value)
 		if slices.Contains(values, *to) {
-			return ""
+			return valueProblem{}
 		}
 		var names []string
 		for _, v := range values {
 			names = append(names, string(v))
 		}
-		return oneOf + strings.Join(names, ", ") + "."
+		all := strings.Join(names, ", ")
+		return valueProblem{"choice", "This is one of: " + all + ".", all}
 	}
 }
 
 // ActiveOnlyParameter parses "active" as true and "all" as false. The value true selects the
 // entries that apply now.
 func ActiveOnlyParameter(to *bool) ParseFunc {
-	return func(value string) string {
+	return func(value string) valueProblem {
 		var state string
 		*to = value == "active"
 		return OneOfParameter(&state, "active", "all")(value)
@@ -147,7 +168,7 @@ func RecipientHashParser(to **recipient.Hash) ParseFunc {
 	return Parameter(to, func(text string) (*recipient.Hash, bool) {
 		h, err := recipient.ParseHash(text)
 		return &h, err == nil
-	}, "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search.")
+	}, "recipient", "A recipient is given by its hash, 32 lower-case hexadecimal digits; an address belongs into the search.")
 }
 
 // CursorParameter parses a cursor that EncodeCursor made.
@@ -155,7 +176,7 @@ func CursorParameter(to **store.Cursor) ParseFunc {
 	return Parameter(to, func(text string) (*store.Cursor, bool) {
 		m, ok := DecodeCursor(text)
 		return &m, ok
-	}, "A cursor is passed back as the list before gave it.")
+	}, "cursor", "A cursor is passed back as the list before gave it.")
 }
 
 // LimitParameter parses the number of rows of a page, from 1 to MaxPageRows.
@@ -163,20 +184,20 @@ func LimitParameter(to *int) ParseFunc {
 	return Parameter(to, func(text string) (int, bool) {
 		n, err := strconv.Atoi(text)
 		return n, err == nil && 1 <= n && n <= MaxPageRows
-	}, "A limit is a number from 1 to 200.")
+	}, "limit", "A limit is a number from 1 to 200.")
 }
 
 // TimeParameter parses a time in RFC 3339, or in the form of a browser's datetime-local field. The
 // second form has no zone, so TimeParameter reads it as a time in zone.
 func TimeParameter(to *time.Time, zone *time.Location) ParseFunc {
-	return func(value string) string {
+	return func(value string) valueProblem {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 			if t, err := time.ParseInLocation(layout, value, zone); err == nil && yearInRange(t) {
 				*to = t.UTC()
-				return ""
+				return valueProblem{}
 			}
 		}
-		return "A time is written as 2026-01-31T14:00:00Z; a plus sign in an address is %2B."
+		return valueProblem{kind: "time", detail: "A time is written as 2026-01-31T14:00:00Z; a plus sign in an address is %2B."}
 	}
 }
 

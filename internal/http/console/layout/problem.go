@@ -23,43 +23,19 @@ func ReasonProblem(w texts.Words, bad *fault.InvalidError, maxLength int) string
 	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(maxLength))
 }
 
-// parameterKinds are the kinds of the parameters of lists, for texts about mistakes in them. Of the
-// parameters that are not here, only short texts have such a text.
-var parameterKinds = map[string]string{
-	"from": "time", "to": "time", "last": "choice", "status": "choice", "outcome": "choice", "channel": "choice", "state": "choice",
-	"what": "choice", "country": "country", "domain": "domain", "network": "network", "support": "support", "recipient": "recipient",
-	"cursor": "cursor", "newer": "cursor", "limit": "limit",
-}
-
-// These are the details of mistakes that the statistics have besides those of lists.
-const (
-	OtherStatsFilter    = "Statistics can be filtered only by app, channel, purpose and time."
-	StatsTooLong        = "Statistics cover at most 31 days."
-	OtherStatsDimension = "Codes can be counted by app, purpose, domain, country or carrier."
-)
-
-var statsKinds = map[string]string{OtherStatsFilter: "stats", StatsTooLong: "stats.long", OtherStatsDimension: "stats.by"}
-
 // ErrEndsBeforeBeginning is the error for a time range that ends before it begins.
-var ErrEndsBeforeBeginning = fault.Invalid("to", "invalid", "The end must be after the beginning.")
+var ErrEndsBeforeBeginning = Invalid("to", "invalid", "order", "The end must be after the beginning.")
 
-// ParameterProblem returns what is wrong with a parameter of a list, in the reader's language.
-func ParameterProblem(w texts.Words, bad *fault.InvalidError) string {
-	kind := parameterKinds[bad.Field]
-	switch {
-	case statsKinds[bad.Detail] != "":
-		kind = statsKinds[bad.Detail]
-	case errors.Is(bad, ErrEndsBeforeBeginning):
-		kind = "order"
-	case bad.Reason == "unknown" && bad.Detail == unknownParameter, bad.Reason == "repeated":
-		kind = bad.Reason
-	case bad.Reason != "invalid":
-		return bad.Detail
-	case kind == "" && bad.Detail == badShortText:
-		kind = "text"
+// ParameterProblem returns what is wrong with a parameter, in the reader's language if err is or
+// wraps an error of Invalid or of a ParseFunc. It returns "" if err is not about a parameter.
+func ParameterProblem(w texts.Words, err error) string {
+	if p, ok := errors.AsType[*parameterError](err); ok {
+		return cmp.Or(w.Get("parameter."+p.kind, "values", p.values), p.Detail)
 	}
-	values, _ := strings.CutPrefix(bad.Detail, oneOf)
-	return cmp.Or(w.Get("parameter."+kind, "values", strings.TrimSuffix(values, ".")), bad.Detail)
+	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
+		return bad.Detail
+	}
+	return ""
 }
 
 // FilterMistake is what is wrong with a parameter of a page that has a form of filters. The page
@@ -81,10 +57,10 @@ func FilterMistakeOf(raw string, err error, w texts.Words) (mistake FilterMistak
 	values, _ = url.ParseQuery(raw)
 	mistake = FilterMistake{Field: bad.Field, Name: filterName(bad.Field, w), Value: values.Get(bad.Field)}
 	if bad.Reason == "unknown" || bad.Reason == "repeated" {
-		mistake.Text = ParameterProblem(w, bad)
+		mistake.Text = ParameterProblem(w, err)
 		return mistake, values, true
 	}
-	return mistake.WithProblem(ParameterProblem(w, bad), w), values, true
+	return mistake.WithProblem(ParameterProblem(w, err), w), values, true
 }
 
 // WithProblem returns the mistake with another problem of its value. The text names the value,
@@ -173,7 +149,7 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 			Detail: Words(c).Get("problem." + name + ".detail"),
 		}
 		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-			v.Detail, v.Field = cmp.Or(ParameterProblem(Words(c), bad), v.Detail), bad.Field
+			v.Detail, v.Field = cmp.Or(ParameterProblem(Words(c), err), v.Detail), bad.Field
 		}
 		return l.Show(c, p.Kind.Status, "problem", v)
 	}
