@@ -77,6 +77,8 @@ type Console struct {
 	layout  *layout.Layout
 	auth    *auth.Auth
 	exports chan struct{} // bounds the number of concurrent exports
+
+	maxExportRows int // in one file; only tests change it
 }
 
 // New makes a console. Nothing runs in the background.
@@ -91,7 +93,7 @@ func New(c Config) *Console {
 	})
 	return &Console{
 		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now),
-		exports: make(chan struct{}, maxConcurrentExports),
+		exports: make(chan struct{}, maxConcurrentExports), maxExportRows: maxExportRows,
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/logs"
+	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/auth"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/http/server"
@@ -90,8 +91,12 @@ func (console *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := console.writeCSV(c, q.filter, rows, separator)
-	console.recordExportEnd(c, begun, n, err)
+	n, more, err := console.writeCSV(c, q.filter, rows, separator)
+	detail := "rows=" + strconv.Itoa(n)
+	if more {
+		detail += " more"
+	}
+	console.recordExportEnd(c, begun, detail, err)
 	if err != nil {
 		panic(http.ErrAbortHandler) // the connection is cut, so that half a file does not look like a whole file
 	}
@@ -171,19 +176,19 @@ func filterForAudit(given url.Values) string {
 	return strings.Join(parts, " ")
 }
 
-func (console *Console) recordExportEnd(c echo.Context, act store.AuditEntry, n int, failed error) {
+func (console *Console) recordExportEnd(c echo.Context, act store.AuditEntry, detail string, failed error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), 5*time.Second)
 	defer cancel()
 	outcome := store.AuditDone
 	if failed != nil {
 		outcome = store.AuditFailed
 	}
-	end, err := store.AuditEntryCompletion(act, outcome, "rows="+strconv.Itoa(n))
+	end, err := store.AuditEntryCompletion(act, outcome, detail)
 	if err == nil {
 		err = console.DB.AddAuditEntry(ctx, end)
 	}
 	if err != nil || failed != nil {
-		console.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "rows", n,
+		console.Logger.WarnContext(ctx, "export incomplete, or its audit entry not stored", "account", act.Who, "detail", detail,
 			"error", failed, "audit_error", err, logs.SeeDatabaseAway)
 	}
 }
@@ -195,41 +200,54 @@ func setExportHeader(c echo.Context) {
 }
 
 // writeCSV writes the rows, and then the rows of the following pages. n is the number of written
-// rows.
-func (console *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal, separator rune) (n int, err error) {
+// rows. If more rows are left after console.maxExportRows, the last line says so.
+func (console *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal, separator rune) (n int, more bool, err error) {
 	setExportHeader(c)
 	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	w := csv.NewWriter(c.Response())
 	w.Comma, w.UseCRLF = separator, true // RFC 4180
 	if err := w.Write(exportColumns); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	for {
 		codes, err := console.codesOf(c.Request().Context(), rows)
 		if err != nil {
-			return n, err
+			return n, false, err
 		}
 		for _, row := range rows {
 			if err := w.Write(codes.exportRow(row)); err != nil {
-				return n, err
+				return n, false, err
 			}
 			n++
 		}
 		w.Flush()
 		if err := w.Error(); err != nil {
-			return n, err
+			return n, false, err
 		}
-		if len(rows) < f.Limit || n >= maxExportRows {
-			return n, nil
+		if len(rows) < f.Limit {
+			return n, false, nil
 		}
 		server.SetAnswerTime(c, writeTimeout)
 		f.Before = new(cursorOf(rows[len(rows)-1].Send))
 		if rows, err = console.DB.Sends(c.Request().Context(), f); err != nil {
-			return n, err
+			return n, false, err
+		}
+		if n >= console.maxExportRows && len(rows) > 0 {
+			_ = w.Write(missingRowsLine(n, rows[0], layout.Words(c)))
+			w.Flush()
+			return n, true, w.Error()
 		}
 	}
+}
+
+// missingRowsLine returns a line that says in its first cell that older rows are missing, and how
+// to export them. next is the first of them. Rows of the same microsecond may be in both files.
+func missingRowsLine(n int, next store.SendOrRefusal, w texts.Words) []string {
+	cells := make([]string, len(exportColumns))
+	cells[0] = w.Get("export.more", "n", strconv.Itoa(n), "to", next.LoggedAt.Add(time.Microsecond).UTC().Format(time.RFC3339Nano))
+	return cells
 }
 
 // exportAddress returns the address that exports the rows of a list with this separator. If

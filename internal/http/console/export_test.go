@@ -218,6 +218,41 @@ func TestExportStreams(t *testing.T) {
 	}
 }
 
+// If a file has not all rows, its last line says so, in the reader's language, and names the time
+// with which another export has the others. The audit entry says so, too. A file that just has all
+// rows has no such line.
+func TestExportTellsOfMissingRows(t *testing.T) {
+	r := newRig(t)
+	r.console.maxExportRows = layout.MaxPageRows
+	r.writeManyRefused(layout.MaxPageRows, "")
+	b := r.LoggedIn()
+	export := func(query string, more ...string) []map[string]string {
+		return exportOf(t, want(t, b.Get("/v1/admin/sends.csv"+query, more...), http.StatusOK).Body.Bytes())
+	}
+	servertest.Same(t, "rows of a whole file", len(export("")), layout.MaxPageRows)
+	servertest.Same(t, "detail", r.Entries(auth.ActionExport)[0].Detail, "rows=200")
+	r.Clock.Add(time.Second)
+	newest := r.writeRefused("li@qq.com", "minute", 42*time.Second, 3)
+	rows := export("?separator=comma")
+	servertest.Same(t, "rows of a bounded file", len(rows), layout.MaxPageRows+1)
+	servertest.Same(t, "detail", r.Entries(auth.ActionExport)[0].Detail, "rows=200 more")
+	last := rows[layout.MaxPageRows]
+	text, to, _ := strings.Cut(last["at"], "to=")
+	servertest.Same(t, "the line", text+last["id"]+last["status"],
+		"Rows are missing: this file has the newest 200. Export the older ones with ")
+	seen := map[string]bool{}
+	for _, row := range append(rows[:layout.MaxPageRows], export("?to="+url.QueryEscape(to))...) {
+		seen[row["id"]] = true
+	}
+	if !seen[newest.ID.String()] || len(seen) != layout.MaxPageRows+1 {
+		t.Errorf("both files have %d rows", len(seen))
+	}
+	b.Post("/admin/prefer", url.Values{"language": {"zh-Hans"}, "back": {"/admin"}})
+	if last := export("")[layout.MaxPageRows]["at"]; !strings.HasPrefix(last, "缺少部分行：此文件只有最新的 200 行。") {
+		t.Error(last)
+	}
+}
+
 // Rows have the outcome of their code, with its time, in a list, on the row's own page and in an
 // export.
 func TestListShowsOutcomes(t *testing.T) {
