@@ -60,6 +60,10 @@ function tick() {
     if (left <= 0) wait.closest(".pips-row")?.classList.remove("blocked");
   }
   for (const reply of document.querySelectorAll(".reply[data-again]")) countReply(reply);
+  // A verdict names times. When the first has come, the server makes another verdict.
+  for (const finding of document.querySelectorAll(".finding[data-until]")) {
+    if (Number(finding.dataset.until) <= now() && !document.hidden) renew(finding);
+  }
 }
 
 // written is how the server writes a wait in a reply (DurationRoundedUp).
@@ -86,19 +90,26 @@ function countReply(reply) {
   if (over && !document.hidden) renew(reply);
 }
 
+// renew exchanges a reply and, on a send's page, the verdict around it and the line below, except
+// while the focus is in that line.
 let renewing = false;
-async function renew(reply) {
+async function renew(part) {
   if (renewing) return;
   renewing = true;
-  const begun = now();
+  const begun = now(), whole = part.closest(".finding") ?? part;
   let fresh = null;
   try {
-    const answer = await fetch(reply.dataset.again);
+    const answer = await fetch(part.dataset.again);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     startAt(begun, page);
-    fresh = page.querySelector(".reply");
-  } catch {} // the reply stays until the console answers
-  if (fresh && reply.isConnected) exchange(reply, fresh);
+    fresh = page.querySelector(whole.matches(".finding") ? ".finding" : ".reply");
+    const line = document.querySelector(".finding ~ .line"), next = page.querySelector(".finding ~ .line");
+    if (fresh && whole.isConnected) {
+      told = { story: null, day: "" };
+      exchange(whole, fresh);
+      if (line && next && !line.contains(document.activeElement)) exchange(line, next);
+    }
+  } catch {} // the part stays until the console answers
   setTimeout(() => { renewing = false; }, fresh ? 0 : every);
 }
 
@@ -108,6 +119,7 @@ function startAt(begun, part) {
   for (const { dataset } of part.querySelectorAll(".reply[data-again]")) {
     for (const name of ["wait", "life"]) dataset[name] = Number(dataset[name]) + begun;
   }
+  for (const { dataset } of part.querySelectorAll(".finding[data-until]")) dataset.until = Number(dataset.until) + begun;
 }
 
 tick();

@@ -360,7 +360,8 @@ func followsTheList(t *testing.T, browser chromium) {
 }
 
 // The waits in a reply count down on a send's page, in the person's language and in the reader's,
-// and so does what is copied. When a wait is over, the reply says so.
+// and so does what is copied. When a wait is over, the reply says so, and so does the verdict, also
+// if its reply has no wait. At the end of the code, the line says so, too.
 func countsTheReplyDown(t *testing.T, browser chromium) {
 	r := newRig(t)
 	row := fillDatabase(r)
@@ -387,6 +388,22 @@ func countsTheReplyDown(t *testing.T, browser chromium) {
 	w.eval(`at(39); document.querySelector("#copy").focus(); ""`)
 	w.Until(reply + ` === "You had reached our limit for codes. You can ask for the next one now. ` + works + `8 min."`)
 	w.wantEval(`document.activeElement.id`, "copy")
+	const next = `document.querySelector(".next").innerText`
+	w.wantEval(next, "They can ask again now.")
+	ana := r.begin("bea@example.com").Send
+	r.finish(ana, store.Outcome{Status: store.Sent, Provider: "mx1.example.net"})
+	r.writeRefused("bea@example.com", "minute", 42*time.Second, 3)
+	w.goTo(explain.SendPageAddress(ana.ID))
+	const newer = `document.querySelector(".newer").innerText`
+	w.wantEval(newer, "They can ask again at")
+	w.wantEval(next, "until")
+	r.Clock.Add(61 * time.Second)
+	w.eval(`Date.now = performance.now = () => 61000; document.querySelector("#newer").focus(); ""`)
+	w.Until(newer + `.includes("They can ask again now.")`)
+	w.wantEval(`document.activeElement.id`, "newer")
+	r.Clock.Add(10 * time.Minute)
+	w.eval(`Date.now = performance.now = () => 661000; ""`)
+	w.Until(next + `.includes("expired") && document.querySelector(".line li.future") === null`)
 	w.wantNoProblems()
 }
 

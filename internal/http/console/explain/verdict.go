@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"sendcode/internal/base/recipient"
 	"sendcode/internal/base/texts"
@@ -26,6 +27,9 @@ type Verdict struct {
 	Reply      personReply
 	Settled    bool // there is nothing to do, so no action is highlighted
 	Suppressed bool // a suppression stops messages to the recipient now: only a lift helps
+
+	Again string        // the address of a page with a newer verdict
+	Until time.Duration // until the page's texts change by themselves; 0: they don't
 }
 
 // linkedText is a sentence about another request, with the address of that request's page.
@@ -133,7 +137,38 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	if s.Verification != nil && s.Verification.CallerChecks {
 		v.What = c.Join(v.What, c.text("verdict.caller"))
 	}
-	return c.reduceIfErased(c.withLaterSuppression(c.withWrongCodes(c.withProviderEvent(v))))
+	v = c.reduceIfErased(c.withLaterSuppression(c.withWrongCodes(c.withProviderEvent(v))))
+	v.Again, v.Until = SendPageAddress(c.ID), c.untilNextTime(v)
+	return v
+}
+
+// untilNextTime also returns the time until the code expires, since the time line changes then. The
+// waits of rules count by themselves, since the limiter's clock may differ from the database's.
+func (vi verdictInput) untilNextTime(v Verdict) (first time.Duration) {
+	waits := []time.Duration{vi.longestLockout()}
+	for _, d := range []*quota.Decision{vi.facts.Quota, vi.facts.Strangers} {
+		if d != nil {
+			waits = append(waits, d.RetryAfter())
+		}
+	}
+	if vi.state == verification.Pending {
+		waits = append(waits, vi.story.Verification.ExpiresAt.Sub(vi.story.Now))
+	}
+	said := slices.Concat(v.What, v.Next)
+	for _, other := range []*linkedText{v.Newer, v.Earlier} {
+		if other != nil {
+			said = append(said, other.Text...)
+		}
+	}
+	for _, piece := range said {
+		waits = append(waits, piece.At.Sub(vi.story.Now))
+	}
+	for _, wait := range waits {
+		if wait > 0 && (first == 0 || wait < first) {
+			first = wait
+		}
+	}
+	return first
 }
 
 // newerText returns the sentence about a newer request and, if that was refused by a rule, when the
