@@ -253,7 +253,7 @@ var updateJoinedSQL = `
 UPDATE verifications v SET sends = joined.sends, ` + sqldb.SetLabelsSQL("joined.") + ` FROM ` + joinedRows.SQL() + `
 WHERE v.id = ANY (@joined_id::text[]) AND v.id = joined.id`
 
-// These are the rows of admitted sends, in three tables.
+// These are the rows that insertSQL writes into three tables.
 var (
 	openedRows = sqldb.VerificationTable.List(store.InsertedByBegin)
 	sendRows   = sqldb.SendTable.List(store.InsertedByBegin)

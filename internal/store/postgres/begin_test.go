@@ -34,8 +34,8 @@ func TestPostgresTripsOfBegin(t *testing.T) {
 	}
 }
 
-// However many callers send at once in several processes, exactly as many sends are admitted as the
-// rules allow.
+// If 600 callers send at once through three replicas, each of 40 recipients gets exactly as many
+// sends as the rule admits.
 func TestPostgresBeginsAtOnce(t *testing.T) {
 	const recipients, limit, callers, processes = 40, 7, 600, 3
 	url := lentDatabase(t) + unhurried

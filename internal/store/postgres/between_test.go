@@ -25,8 +25,8 @@ import (
 	"sendcode/quota"
 )
 
-// betweenFixture returns two databases on the same rows and on the server's own clock. With once, a
-// test can make a call between the two round trips of either.
+// betweenFixture returns two replicas on one database and on the server's own clock. With once, a
+// test can make a call between the two round trips of either replica.
 func betweenFixture(t *testing.T) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
 	return betweenOn(t, lentDatabase(t))
@@ -38,12 +38,12 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 	return storetest.NewFixture(db).Beside(other), db, other
 }
 
-// unhurried is added to a URL. On a busy machine, a test may look for a waiting session only after
-// the usual timeouts have ended its transaction, which is then repeated.
+// unhurried is added to a URL, so that a session waits until the test has seen the wait. On a busy
+// machine, the usual timeouts might end the session's transaction before.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// trips is a tracer that calls two functions once, between the two round trips of a Begin or a
-// Check. It also counts the statements that write outcomes.
+// trips is a tracer that calls each of two functions once, between the two round trips of a Begin
+// or a Check. It also counts the round trips that write outcomes.
 type trips struct {
 	read     atomic.Pointer[func()] // as the first trip ends
 	then     atomic.Pointer[func()] // as the second one begins
@@ -78,12 +78,12 @@ func (*trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQuery
 	return ctx
 }
 
-// once makes the next Begin or Check of a database call then between its two round trips.
+// once makes the next Begin or Check of db call `then` between its two round trips.
 func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
 
-// An administrator or a person may act between the two trips of a Begin that joins a verification.
-// A check, an approval, a cancellation and a reset wait until the Begin is committed. A refund of
-// the earlier send doesn't wait. In each case the Begin writes the verification's second send.
+// Other calls come between the two trips of a Begin that joins a verification. A check, an
+// approval, a cancellation and a reset wait until the Begin is committed. A refund of the earlier
+// send doesn't wait. In each case the Begin writes the verification's second send.
 func TestPostgresBetweenTheTrips(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
@@ -188,7 +188,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	}
 }
 
-// end ends the only server process that is between two round trips.
+// end ends the server process that is between two round trips, of which there must be exactly one.
 func end(t *testing.T, db *DB) {
 	var n int
 	if err := db.pool.QueryRow(context.Background(), `
@@ -257,7 +257,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	storetest.OK(t, f.Close())
 	storetest.OK(t, f.Replica.Close())
 	conn := connect(t, address)
-	scans(t.Context(), t, conn) // all others are gone and have reported
+	scans(t.Context(), t, conn) // waits for the other connections, which report their counts as they end
 	var updates, hot int64
 	storetest.OK(t, conn.QueryRow(t.Context(),
 		`SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates,
@@ -270,8 +270,8 @@ func TestPostgresFinishIsHot(t *testing.T) {
 
 var heldFor = flag.Duration("store.held", 1500*time.Millisecond, "how long a snapshot is held beside sends that begin and end")
 
-// However long a snapshot is held, and however many sends end meanwhile, a search reads only the
-// rows of the last seconds.
+// However long a snapshot is held, and however many sends end meanwhile, a search of TakeOver reads
+// only the rows of the last seconds.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	holder := connect(t, db.pool.Config().ConnString())
@@ -294,7 +294,8 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	}
 }
 
-// touched returns how many pages of its index and its table a search for overdue rows touches.
+// touched returns how many pages of outbox and its index a search touches for rows that were due
+// after `from`.
 func touched(t *testing.T, db *DB, now, from time.Time) int {
 	t.Helper()
 	var plan []struct {
@@ -331,8 +332,8 @@ WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::reg
 
 // If a batch of Begins panics before the write, nothing was written and the recipient's lock is
 // free. After a panic that follows the write, the outcome is uncertain, and the connection is
-// closed. A panic over one outcome of a batch fails only that outcome. A panic in AfterConnect
-// becomes an error.
+// closed. If one outcome makes the building of a batch's parameters panic, only that outcome fails.
+// A panic in AfterConnect becomes an error.
 func TestPostgresBatchThatPanics(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	tripsOf(db).read.Store(new(func() { panic("planted") }))

@@ -20,7 +20,7 @@ var errClockJumps = errors.New("store: the database's clock keeps jumping")
 // repeated if they were wrong.
 const maxClockTries = 3
 
-// idBounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
+// idBounds has the ranges of IDs that a batch reads, so that Postgres skips other partitions.
 type idBounds struct {
 	from, to         time.Time // assumed bounds of the database's time; if it is outside, the batch reads again
 	first, last      uuid.UUID // of the rows that may count
@@ -37,8 +37,8 @@ func (b idBounds) args() sqldb.Args {
 // uuidParameter lets pgx write an ID as bytes, without its text.
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// maxClockSetBack is how far the database's clock may be set back. If it is set back further,
-// earlier rows might not count.
+// maxClockSetBack is how far the database's clock may be set back. If it is set back further, rows
+// that were written before that might not count.
 const maxClockSetBack = 31 * 24 * time.Hour
 
 // idBoundsOfBatch assumes that the database's time is at most an hour before near, and less than a
@@ -54,7 +54,8 @@ func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	return b
 }
 
-// idBoundsAround is idBoundsOfBatch for rows that are no older than reach.
+// idBoundsAround leaves earliest and latest empty. reach is the greatest age of a row that may
+// count.
 func idBoundsAround(near time.Time, reach time.Duration) idBounds {
 	b := idBounds{from: near.Add(-time.Hour), to: near.Add(24 * time.Hour)}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxIDTimeDrift)),

@@ -47,7 +47,7 @@ SELECT @now, o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class,
 FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
 WHERE v.id = ANY (@ids::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 
-// countedChecks are checks c with their events.
+// countedChecks are the rows c of countChecksSQL: checks with their app events.
 var countedChecks = sqlgen.NewList("c", new(checkCall), func(x *checkCall, to *sqlgen.Row) {
 	a := &x.Answer
 	to.Text("id", x.In.ID)
@@ -186,7 +186,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 // errCheckNotCounted can't occur while the row is locked.
 var errCheckNotCounted = store.WrapUnavailable(errors.New("store: the verification ended during its check"))
 
-// writeChecks writes and commits. Only checks whose IDs the statement returns were counted. If
+// writeChecks writes and commits. Only checks whose IDs countChecksSQL returns were counted. If
 // notCommitted, after an error, nothing was committed.
 func (db *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
 	var trip pgx.Batch

@@ -193,11 +193,11 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 }
 
 // Of two checks of one recipient in a batch, the second is decided after the first was written.
-// Otherwise both could pass the bound on attempts.
+// Otherwise the two could exceed rowrules.FailedCheckLimit.
 func TestPostgresChecksOfOneRecipientAreSerial(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	open := func() string { return f.Admit(t, f.Intent(1)).Verification.ID }
-	for tries := 19; tries > 0; tries -= 5 { // one of the recipient's 20 tries is left
+	for tries := 19; tries > 0; tries -= 5 { // leaves one of the recipient's 20 tries
 		id := open()
 		for range min(tries, 5) {
 			storetest.Must(db.Check(t.Context(), storetest.Wrong(id)))(t)

@@ -159,8 +159,8 @@ func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*ide
 	})
 }
 
-// changeClaimsOnConn claims and releases in one round trip. held are the claims whose callers now
-// hold their keys. If notCommitted, after an error, nothing was committed.
+// changeClaimsOnConn claims and releases in one round trip. held has what readHeldClaims reads. If
+// notCommitted, after an error, nothing was committed.
 func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
 	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
@@ -191,8 +191,8 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 	return held, notCommitted, err
 }
 
-// readHeldClaims adds what claimKeysSQL returns to held: claims whose callers now hold their keys.
-// If a row has the caller's own send ID, the claim is new, and needs no further read.
+// readHeldClaims adds the rows of claimKeysSQL to held, by key: claims that were granted. If a row
+// has the caller's own send ID, the claim is new, and needs no further read.
 func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.IdempotencyClaimAnswer) error {
 	var key []byte
 	var c store.IdempotencyClaimAnswer
@@ -202,14 +202,15 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Idempotenc
 	return err
 }
 
-// readEarlierClaims answers claims of keys that were used before. answers has the claims whose
-// callers now hold their keys. With repeated, an earlier run may have been committed, so a row with
-// the caller's send ID is its own claim.
+// readEarlierClaims answers claims of keys that were used before. answers has the claims that were
+// granted. With repeated, an earlier run may have been committed, so a row with the caller's send
+// ID is its own claim.
 func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
 	answers map[[32]byte]store.IdempotencyClaimAnswer,
 	repeated bool,
 ) (err error) {
-	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) }) // the claims are committed
+	// runOnWriter would report that nothing was committed, but the claims are.
+	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) })
 	var trip pgx.Batch
 	keys := sqldb.Args{"keys": sqlgen.MapSlice(used, func(x *idempotencyCall) []byte { return x.In.Key[:] })}
 	for _, statement := range []string{readClaimsSQL, readClaimedSendsSQL, readClaimedVerificationsSQL} {

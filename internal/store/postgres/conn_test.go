@@ -19,7 +19,7 @@ import (
 // that needs the connection.
 func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	p, through := newProxy(t, lentDatabase(t))
-	connect(t, through) // stays open, because its end would count
+	connect(t, through) // stays open, because the message that ends it would count as a turn
 	login := p.turns.Load()
 	db := &DB{now: serverClockSQL, prepared: map[string]preparedStatement{}}
 	for name, o := range map[string]poolOptions{
@@ -39,7 +39,7 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 }
 
 // With TLS and a password (SCRAM), a connection opens within its timeout even if each round trip
-// takes 600 ms, and its caller has time left. Until the connection is open, nothing can be decided.
+// takes 600 ms, and the call that needs it has time left.
 func TestAFarConnectionOpensInTime(t *testing.T) {
 	const farthest = 600 * time.Millisecond
 	p, through := newProxy(t, lentDatabase(t))
@@ -80,8 +80,8 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 	}
 }
 
-// Statistics read many rows, so the server gives their statements more time than others. The test
-// replaces the table that all of them read first by a view that checks the timeout.
+// Statistics read many rows, so their statements have a longer timeout than others. The test
+// replaces counted_hours, which all of them read, by a view that checks the timeout.
 func TestStatisticsHaveALongTimeout(t *testing.T) {
 	address := newDatabase(t)
 	db := openTest(t, address, serverClockSQL)
@@ -103,7 +103,7 @@ END $$`, `CREATE VIEW counted_hours AS SELECT * FROM kept_hours WHERE long()`,
 	}
 }
 
-// A claim whose COMMIT had no answer is repeated, and is still held.
+// If the answer to the COMMIT of a claim or a release is lost, the call is repeated and succeeds.
 func TestClaimSurvivesALostConnection(t *testing.T) {
 	f, p := faultFixture(t)
 	c := store.IdempotencyClaim{Key: [32]byte{1}, Fingerprint: [32]byte{2}, SendID: f.Intent(1).Send.ID}

@@ -72,7 +72,7 @@ var erasable = map[string]kinds{
 	},
 	"low_conversions": {nothing: `id app since sends approved ended_at`},
 	"leases":          {nothing: `name until`},
-	// the carrier's names for messages, for three days
+	// the carrier's IDs of messages, for three days
 	"pending_receipts":    {nothing: `carrier message_id send_id at ask_at asked`},
 	"counted_hours":       {nothing: `hour`},
 	"hour_tallies":        {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
@@ -85,7 +85,8 @@ var erasable = map[string]kinds{
 	"sendcode_schema":     {nothing: `id version_id is_applied tstamp`},
 }
 
-// A new column fails this test until erasable says what happens to it when a recipient is erased.
+// A new column fails this test until erasable says what happens to it when a recipient is erased,
+// and until the export of a person's data contains it or says why not.
 func TestEveryColumnIsNamed(t *testing.T) {
 	lite := storetest.Must(sqldb.ReadAll(t.Context(), sqlitetest.Open(t, time.Now).Store(), "TestEveryColumnIsNamed",
 		sqldb.OneColumn[string],
@@ -150,7 +151,7 @@ func TestEveryColumnIsErased(t *testing.T) {
 		t.Helper()
 		var got, want []string
 		for table, is := range erasable {
-			if !strings.HasPrefix(table, "hour_") && table != "erasures" { // countsForItself of storetest tests the hourly counts
+			if !strings.HasPrefix(table, "hour_") && table != "erasures" { // countsOutliveRows of storetest tests the hourly counts
 				got = append(got, written(table, is)...)
 				want = append(want, qualified(table, columns(is))...)
 			}
@@ -193,8 +194,8 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
 }
 
-// Data that are encrypted with the keys of the ring can be encrypted again, because every table
-// with such a column is in the list.
+// sqldb.SealedTables lists every table with a column "sealed", so that no value stays encrypted
+// with an old key.
 func TestEverySealedColumnIsNamed(t *testing.T) {
 	for table, columns := range erasable {
 		sealed := slices.Contains(strings.Fields(columns.nothing+" "+columns.erased), "sealed")

@@ -17,10 +17,10 @@ import (
 	"sendcode/quota"
 )
 
-// This file reads the facts by which package rowrules decides a batch of Begins: one statement, of
-// gateSQL, which returns rows of several kinds.
+// This file reads the facts by which package rowrules decides a batch of Begins. One statement,
+// which gateSQL makes, returns rows of several kinds.
 
-// gateCalls is the SQL table u of the calls of a batch.
+// gateCalls are the rows u of gateSQL: the calls of a batch.
 var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlgen.Row) {
 	in := &x.In
 	to.UUID("id", in.Send.ID)
@@ -37,8 +37,8 @@ var gateCalls = sqlgen.NewList("u", new(beginCall), func(x *beginCall, to *sqlge
 })
 
 // extraHistoryRows are read beyond the largest limit of a bucket. If the policy has lowered a
-// limit, more rows may count than the limit, and the answer says when the oldest of them stops
-// counting.
+// limit, more rows may count than the limit, and quota.State.ResetAfter depends on the oldest of
+// them.
 const extraHistoryRows = 100
 
 // maxHistoryRows returns 0 if there are no rules.
@@ -191,7 +191,7 @@ var sendsOfHoldersSQL = selectGateRow("", map[string]string{
     OFFSET 0
 ) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
 
-// bucketConditionEnd ends a condition on sends s: that they are of the bucket of u, and in the
+// bucketConditionEnd ends a condition on sends s: that they are in u's bucket, and in the
 // partitions that are read.
 const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND ` + inPartitionsRead
@@ -214,8 +214,8 @@ type gateRow struct {
 	held pgtype.Text // an open verification of the call's holder, not locked
 }
 
-// withChecksFields scan verificationsWithChecksSQL. In a LEFT JOIN without such a row, all are
-// NULL.
+// withChecksFields returns the destinations of the columns of verificationsWithChecksSQL. In a LEFT
+// JOIN without such a row, all columns are NULL.
 func (r *gateRow) withChecksFields() []any {
 	return []any{&r.approved, &r.at, &r.attempts, &r.attemptsReset, &r.class, sqlgen.ScannerFor(&r.checks)}
 }
@@ -239,8 +239,8 @@ type batchFacts struct {
 	now      time.Time
 	facts    []rowrules.RecipientHistory // the facts of each call
 	repeated []bool                      // by call: its send has a row already
-	// Open verifications of the holders, for calls with HolderToJoin. They come into facts once
-	// they're locked.
+	// by call: the IDs of its holder's open verifications, if it has a HolderToJoin. facts has the
+	// verifications only once they're locked.
 	ofHolders [][]string
 }
 

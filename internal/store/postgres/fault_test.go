@@ -23,8 +23,8 @@ import (
 )
 
 // faultFixture returns a database behind a proxy, on the server's own clock; its second replica is
-// connected directly. The lock timeout is a minute, or as given, and not the service's second,
-// since a test needs time to see which calls wait.
+// connected directly. The lock timeout is lockTimeout, or else a minute: the service's timeout of
+// one second might pass before a test has seen which calls wait.
 func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *proxy) {
 	t.Helper()
 	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
@@ -78,8 +78,8 @@ func TestPostgresLostConnections(t *testing.T) {
 	}
 }
 
-// The server commits, and then a proxy answers in its place, as an engine above several servers or
-// a pooler may. Only an answer that proves a rollback counts as a rollback.
+// The server commits, and then a proxy answers in its place, as a pooler may, or an engine above
+// several servers. Only an answer that proves a rollback counts as a rollback.
 func TestPostgresAnswersToACommit(t *testing.T) {
 	f, p := faultFixture(t)
 	if isRolledBack(errors.New("no answer")) || commitError(nil) != nil {
@@ -155,7 +155,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	} {
 		var err error
 		for range 5 { // the pool opens connections by itself; the connection that is cut may be one of these
-			// Each pool has an open connection, so the connection that fails is not being opened.
+			// Opens a connection in each pool, so that none is being opened when the cut comes.
 			storetest.OK(t, f.Ping(t.Context()))
 			storetest.OK(t, f.RenewLeases(t.Context(), time.Second, []store.AttemptID{{ID: uuid.New(), Attempt: 1}}))
 			// "then" marks a call that first reads the time; that read is spared, because it is
@@ -224,7 +224,7 @@ func TestPostgresRestart(t *testing.T) {
 			f.Admit(t, f.Intent(100+round))
 		case 1:
 			f.Count(t)
-		case 2: // a write that might then count twice is not repeated; the pool tests a connection before it lends the connection
+		case 2: // Cancel is never repeated, but the pool notices that its connections were closed before it gives one out
 			storetest.Equal(t, "canceled", storetest.Must(f.Cancel(t.Context(), begun.Verification.ID))(t), true)
 		}
 	}

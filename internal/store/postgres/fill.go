@@ -44,9 +44,9 @@ INSERT INTO minute_index (field, value, minute) SELECT DISTINCT m.field, m.value
   CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('receipt', s.receipt)) AS m (field, value)
   WHERE m.field = 'provider' AND m.value <> '' OR m.value = 'delivered' ON CONFLICT DO NOTHING`
 
-// Fill copies all rows of a SQLite file into the database at url, which is migrated and empty. The
-// URL logs in as the owner of the tables, and no other process uses the file meanwhile. Sends in
-// flight are due immediately afterwards.
+// Fill copies the rows of a SQLite file into the database at url, which must be migrated and empty.
+// The URL must log in as the owner of the tables, and no other process may use the file meanwhile.
+// Sends in flight are due immediately afterwards.
 //
 // It is one transaction, so that the database is still empty after an error. Fill calls report
 // after each table. Before the commit it compares the numbers of rows and the secret keys' check
@@ -177,7 +177,7 @@ func (f *fill) checkTarget(ctx context.Context, tables []string) error {
 }
 
 // makePartitions makes partitions from the week of the file's oldest send on. A new database has
-// empty ones from a month ago on; it drops them if the send is older.
+// empty ones from a month ago on. If the send is older, makePartitions drops them first.
 func (f *fill) makePartitions(ctx context.Context) error {
 	oldest, err := f.fileTexts(ctx, `SELECT min(id) FROM sends`)
 	if err != nil || oldest[0] == "" {
@@ -268,8 +268,8 @@ func (f *fill) copyTable(ctx context.Context, table string) error {
 	return f.agree(ctx, "number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
 }
 
-// fromFile converts a value for a column of Postgres with the type's OID. migrations/sqlite shows
-// which values the file has.
+// fromFile converts a value of the file for a column of Postgres. `of` is the OID of the column's
+// type. migrations/sqlite says how the file represents instants, IDs and truth values.
 func fromFile(of uint32, value any) (any, error) {
 	switch v := value.(type) {
 	case []byte:

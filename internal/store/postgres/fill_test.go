@@ -31,17 +31,18 @@ func ignored(string, int64) {}
 func nothing() error        { return nil }
 
 // After Fill, a replica reads what FillFrozen wrote, finds a send by its provider, and counts
-// hours. Rows in flight are due at once, with the same attempt. A second Fill is refused.
+// hours. Sends in flight are due at once, with the same attempt. A second Fill is refused.
 func TestFill(t *testing.T) {
 	file, url := frozenSQLite(t), newDatabase(t)
 	conn := connect(t, url)
+	// one partition for all rows of the file, because 140 of a week each would take longer
 	exec(t, conn, `CREATE TABLE sends_old PARTITION OF sends FOR VALUES FROM (MINVALUE) TO ('`+
-		one[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`) // one partition for 140 weeks
+		one[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`)
 	const later = 4102444800000000 // µs since 1970, in the year 2100
 	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
 	storetest.Must(file.Query(t.Context(),
 		`INSERT INTO limiter_events (bucket, id, at, until, writer) VALUES (x'01', x'02', 5, ?, 7) RETURNING id`,
-		later))(t).Close() // the next table is of a later migration, so the file has no row of it
+		later))(t).Close() // low_conversions is of a later migration, so the file has no row of it
 	storetest.Must(file.Query(t.Context(),
 		`INSERT INTO low_conversions (id, app, since, sends, approved) VALUES ('01981b2e-5f00-7000-8000-000000000001', 'default', 1, 1000, 7) RETURNING id`))(t).Close()
 	copied := map[string]int64{}

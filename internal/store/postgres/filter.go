@@ -69,9 +69,9 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.OrderLimitSQL(), fits.Args
 }
 
-// addBounds adds a lower and an upper bound, which compare tuples: columns, logged_at and id of the
-// row with values (SQL, with args), and the time and ID of After or Before. With only From or To,
-// id is left out; without those, logged_at too.
+// addBounds adds a lower and an upper bound, which compare tuples. With After or Before, a bound
+// compares columns, logged_at and id with values and the cursor's time and ID. With only From or
+// To, it leaves out id, and without these also logged_at. values is SQL with args.
 //
 // In every matching row, columns equal values, so that Postgres reads an index on columns and time
 // only between the bounds.
@@ -99,8 +99,8 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 
-// rareColumn returns a column with its own index in which few rows have the filter's value, that
-// value, and the filter without it; "" if there is none.
+// rareColumn finds a column with its own index in which few rows have the filter's value. rest is
+// the filter without it. If there is none, column is "".
 func (f postgresFilter) rareColumn() (column string, value any, rest postgresFilter) {
 	if f.Support != "" || f.Status.InFlight() || f.ReadsFailuresFirst() {
 		return "", nil, f
@@ -131,12 +131,12 @@ func (f postgresFilter) rareColumn() (column string, value any, rest postgresFil
 }
 
 // rareColumnQuery reads rows by the index of one column. Bounds and order begin with it, as in
-// appChannelPurposeQuery: otherwise the planner may assume that the value is frequent, and scan all
-// rows of the time range.
+// appChannelPurposeQuery: otherwise the planner might assume that the value is frequent, and scan
+// all rows of the time range.
 func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column string, value any) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	if column != "blocked_by" && column != "recipient" {
-		c.Add("s." + column + " <> ''") // the index is partial, with this condition
+		c.Add("s." + column + " <> ''") // the partial index has this condition
 	}
 	f.addBounds(&c, from, "s."+column, "?", value)
 	f.addConditionsHidingIndexes(&c)

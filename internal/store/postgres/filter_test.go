@@ -16,7 +16,7 @@ import (
 )
 
 // A search for a value that few rows or none have touches few pages, although nearly all rows have
-// another value. This holds for the plan that is made once for all values.
+// another value. This holds for the generic plan, which is made once for all values.
 func TestPostgresRareFilters(t *testing.T) {
 	url := newDatabase(t)
 	db, writer := openTest(t, url, serverClockSQL), connect(t, url) // no statement_timeout bounds the writer

@@ -29,7 +29,7 @@ var finishStatements = []string{
 // partitions between the smallest and the largest ID. Parameters are sorted by ID, so that two
 // statements can't deadlock.
 
-// attempts lists the attempts of a batch in SQL, as a.
+// attempts are the rows a: one for each call of a batch, with the attempt that its caller owns.
 var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
 	to.UUID("id", held.ID)
 	to.Integer("attempt", held.Attempt)

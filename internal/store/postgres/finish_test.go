@@ -203,8 +203,8 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 	}
 }
 
-// A check uses up the recipient's tries while a resend waits for the row. The resend is refused, as
-// it would be just afterwards.
+// A check uses up the recipient's tries while a resend waits for the verification's row. The resend
+// is refused, as it would be just afterwards.
 func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
@@ -247,12 +247,12 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
-// shortWait is a lock_timeout. Even if a call waits for a lock twice, it leaves a busy machine all
-// but a fifth of a second of the call's time.
+// shortWait is a lock_timeout. A call that waits for a lock twice loses only a fifth of a second,
+// so it ends in time even on a busy machine.
 const shortWait = "100ms"
 
 // waitsInTime tests that two waits for a lock with the service's own lock_timeout fit into the time
-// of a call, and leave a second. It also tests that the server ends a transaction that stands still
+// of a call, and leave a second. It also tests that the server ends a transaction that is idle
 // between two trips before another transaction gives up its wait for a lock.
 func waitsInTime(t *testing.T) {
 	t.Helper()

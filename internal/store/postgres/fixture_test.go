@@ -18,7 +18,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// The service's role, which has the fewest rights, passes the whole contract.
+// DB passes the whole contract with the service's role, which has the fewest rights.
 func TestPostgres(t *testing.T) {
 	runContract(t, func(f *storetest.Fixture) *storetest.Fixture { return f })
 }
@@ -61,8 +61,8 @@ type replicas struct {
 	cases        []string
 }
 
-// newReplicas opens replicas until the end of t. Then it tests that no statement of a case has read
-// one of the large tables from end to end.
+// newReplicas opens replicas, which close when t ends. After that it tests that no statement of a
+// case has read one of the large tables from end to end.
 func newReplicas(t *testing.T) *replicas {
 	t.Helper()
 	url := newTestSchema(t, appRole)
@@ -120,7 +120,7 @@ FROM pg_stat_user_tables s LEFT JOIN pg_inherits h ON h.inhrelid = s.relid GROUP
 
 const appRole = "sendcode_app"
 
-// makeAppRole makes the role that the service works as, as an administrator of the database would.
+// makeAppRole creates the service's role, as an administrator of the database would.
 func makeAppRole(t *testing.T) {
 	t.Helper()
 	server := shared.Server(t)
@@ -165,9 +165,8 @@ var idle = struct {
 	urls map[string][]string
 }{urls: map[string][]string{}}
 
-// lent returns a database of the shared server, which fill prepares for its kind. The next test of
-// that kind gets the same database, emptied. Tests that change a schema, or read the server's
-// counts, use newDatabase.
+// lent returns a database of the shared server, which fill prepares for its kind. A later test of
+// that kind gets the same database, emptied. A test that changes the schema must use newDatabase.
 func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	t.Helper()
 	server := shared.Server(t)

@@ -30,7 +30,7 @@ const frozenFile = "testdata/frozen.sql"
 // copied matches the rows of one table, as pg_dump writes them.
 var copied = regexp.MustCompile(`(?s)COPY (public\.(\w+) \([^)]*\)) FROM stdin;\n(.*?)\\\.\n`)
 
-// A database with the first schema and its rows is migrated and has all that was written.
+// Migrate keeps all rows of a database with the first schema.
 func TestMigrateFirstSchema(t *testing.T) {
 	if *writeFrozen {
 		writeFrozenDump(t)

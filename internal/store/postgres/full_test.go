@@ -30,7 +30,7 @@ CREATE TRIGGER full_disk AFTER INSERT ON verifications FOR EACH ROW EXECUTE FUNC
 }
 
 // A Ping waits for a lock on a table if, and only if, claims, sends, outcomes or checks wait for it
-// too. The exceptions are tables that only a Ping uses.
+// too. The exceptions are three tables that a Ping uses and these calls don't.
 func TestPostgresPingBehindALock(t *testing.T) {
 	url := newDatabase(t)
 	f, _ := fixtureOn(t, url+"&lock_timeout="+shortWait)

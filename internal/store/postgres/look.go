@@ -89,7 +89,7 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY (@ids::text[])`
 
-// rowsSQL reads no sends, because searching all partitions for them costs several times as much.
+// rowsSQL reads no sends, because the search for them costs several times as much as the rest.
 var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
 var readStatements = []string{historySQL, verificationsSQL, rowsSQL}
@@ -136,7 +136,7 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 	return answer, err
 }
 
-// Each of these functions answers a batch of one kind of read.
+// These functions answer the batches of DB.histories, DB.verifications and DB.sharedStatements.
 func (db *DB) answerHistories(looks []*historyCall) { answerReads(db, looks, db.readHistories) }
 
 func (db *DB) answerVerifications(finds []*verificationCall) {
@@ -144,7 +144,7 @@ func (db *DB) answerVerifications(finds []*verificationCall) {
 }
 func (db *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(db, steps, db.runSharedReads) }
 
-// answerReads makes one round trip, or another one if the connection is lost.
+// answerReads runs trip once more if the connection is lost.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(ctx context.Context, calls []*batch.Call[In, Answer]) ([]Answer, error),
 ) {

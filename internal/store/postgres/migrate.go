@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	migrationLockKey = 0x73656e64636f6465 // "sendcode", key of an advisory lock of old and new versions; it must never change
-	// A migration tries this many times to lock a table, each time for up to lock_timeout. That is
-	// up to a minute in all.
+	migrationLockKey = 0x73656e64636f6465 // "sendcode"; it must never change, because old and new versions may migrate at once
+	// A migration tries this many times to lock a table, each time for up to 5 s (its
+	// lock_timeout), so for up to a minute in all.
 	maxLockTries = 12
 )
 

@@ -35,10 +35,10 @@ FROM ` + attempts.SQL() + `
 WHERE f.id = ANY (@a_id::uuid[]) AND f.id = a.id AND f.attempt = a.attempt AND NOT f.queued
 RETURNING f.id`
 
-// newTakeOverSQL takes over due rows of a queue that meet the condition. As in finish.go, rows of
-// outbox are locked before rows of sends are changed. SKIP LOCKED skips what another replica takes
-// over or finishes. Only the 10,000 longest due rows are considered, which bounds the sort; of
-// these, those whose codes expire first are taken.
+// newTakeOverSQL returns SQL that takes over due rows of a queue that meet the condition. As in
+// finish.go, rows of outbox are locked before rows of sends are changed. SKIP LOCKED skips what
+// another replica takes over or finishes. Only the 10,000 longest due rows are considered, which
+// bounds the sort; of these, those whose codes expire first are taken.
 func newTakeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (

@@ -253,8 +253,8 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
 
-// A verification that expired long ago is due for deletion, whatever its sends, as after the drop
-// of their partition. It stays as long as a send of it is in flight.
+// A verification that expired long ago is due for deletion even if none of its sends is: their
+// partition may have been dropped. It stays as long as one of its sends is in flight.
 func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	f, _, owner := owned(t)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent})

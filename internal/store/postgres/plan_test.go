@@ -73,7 +73,7 @@ func multiply(t *testing.T, conn *pgx.Conn, table, fields string) {
 jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`, table, fields))
 }
 
-// A step of the retention reads few rows of tables of which half of the rows are due.
+// A step of the retention reads few rows even if half the rows of each table are due.
 func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
@@ -194,7 +194,8 @@ func TestPostgresExportReadsARowOnce(t *testing.T) {
 	})
 }
 
-// readsFew fails the test if a call reads more than most rows of any table. It closes db and conn.
+// readsFew fails the test if a call reads more rows of a table than the number `most`. It closes db
+// and conn.
 func readsFew(t *testing.T, db *DB, conn, admin *pgx.Conn, most int, call func()) {
 	t.Helper()
 	exec(t, conn, `ANALYZE`, `SELECT pg_stat_force_next_flush()`)
@@ -202,7 +203,7 @@ func readsFew(t *testing.T, db *DB, conn, admin *pgx.Conn, most int, call func()
 	call()
 	db.Close()
 	storetest.OK(t, conn.Close(t.Context()))
-	scans(t.Context(), t, admin) // once the connections are gone, their figures are there
+	scans(t.Context(), t, admin) // waits for the other connections, which report their counts as they end
 	rows := storetest.Must(admin.Query(t.Context(), `
 SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_tables JOIN pg_stat_user_indexes i USING (relid, relname) GROUP BY 1`))(t)
 	var table string
@@ -215,8 +216,7 @@ SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_t
 	}))(t)
 }
 
-// How often each rule refused in a week is read from the counts of its hours, and from rows only in
-// the hours at both ends.
+// StopCounts over a week reads the hourly counts, and rows only of the hours at both ends.
 func TestPostgresStopCountsReadFewRows(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))

@@ -10,9 +10,9 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// The parameters of the pool in the URL are no settings of the server, so a migration works with
-// them, too. pool_max_conns bounds only the pool of the calls that have no pool of their own.
-// Without it, a replica has at most ConnsPerReplica connections.
+// The pool's parameters in the URL aren't sent to the server, so Migrate works with them, too.
+// pool_max_conns bounds only DB.pool. Without it, a replica has at most ConnsPerReplica
+// connections.
 func TestParametersOfThePool(t *testing.T) {
 	for parameters, want := range map[string]int{
 		"":                  ConnsPerReplica,
@@ -36,7 +36,7 @@ func TestParametersOfThePool(t *testing.T) {
 	}
 }
 
-// The numbers of connections for each replica in the documents are the sizes of the pools.
+// docs/operations.md gives the pools' sizes as the numbers of connections of a replica.
 func TestDocumentsKnowTheConnections(t *testing.T) {
 	text := storetest.Must(os.ReadFile("../../../docs/operations.md"))(t)
 	for sentence, want := range map[string]int{

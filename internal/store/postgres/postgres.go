@@ -33,9 +33,9 @@ type DB struct {
 	sqldb.DB
 
 	writers   *pgxpool.Pool // only for ClaimIdempotencyKey, ReleaseIdempotencyKey, Begin and Check, so that no slow reader delays them
-	finishers *pgxpool.Pool // for Finish, Postpone, ConfirmRefund, RenewLeases, TakeOver and EndAppEventAttempt; see finisherSettings
+	finishers *pgxpool.Pool // for finishStatements, which need finisherSettings
 	pool      *pgxpool.Pool // for everything else
-	readers   *pgxpool.Pool // for ReadHistory, Verification and ReadShared
+	readers   *pgxpool.Pool // for ReadHistory, Verification, VerificationRow and ReadShared
 	claims    *batch.Batcher[idempotencyChange, store.IdempotencyClaimAnswer]
 	begins    *batch.Batcher[store.Intent, store.BeginAnswer]
 	checks    *batch.Batcher[store.CheckRequest, store.CheckAnswer]
@@ -49,7 +49,7 @@ type DB struct {
 	sharedStatements *batch.Batcher[*sqldb.Statement, struct{}]
 	lastReadKey      atomic.Int64 // reads in batches so far; each read's number is its key in the batcher
 
-	searches takeOverSearches // up to where TakeOver has searched
+	searches takeOverSearches // from which due time TakeOver searches next
 	stuck    stuckRows        // rows that a call could not lock although it ran alone
 
 	prepared map[string]preparedStatement // by text
@@ -58,15 +58,16 @@ type DB struct {
 	lastClock atomic.Pointer[seenClock] // see likelyNow
 
 	committed atomic.Pointer[sqldb.CommitTiming]
-	roomy     atomic.Bool // the last Ping succeeded, and no transaction of writers has failed since
+	roomy     atomic.Bool // the last Ping could write, and no transaction of writers has failed since
 }
 
 const (
 	serverClockSQL = "clock_timestamp()" // not now(), the start of the transaction: the statements run only after a wait for locks
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt have at most one batch each under way;
-	// besides there are only RenewLeases and TakeOver. So three suffice.
+	// Finish, Postpone, ConfirmRefund and EndAppEventAttempt have at most one batch each under way.
+	// Besides these only RenewLeases and the two TakeOvers need a connection, all for short
+	// statements. So three suffice.
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
@@ -86,7 +87,8 @@ const (
 // than store.CallTimeout, so that a call can still return the error.
 func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 
-// sessionSettings hold for all connections, unless the URL has others.
+// sessionSettings apply to the connections of all pools, unless the URL has others. Migrate has its
+// own.
 var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
@@ -202,8 +204,8 @@ func (db *DB) closePools() {
 	}
 }
 
-// parseURL returns pool settings for otherConns. The pool's parameters, such as pool_max_conns,
-// aren't sent to the server. Errors don't contain the URL.
+// parseURL allows otherConns connections, unless the URL has pool_max_conns. Such parameters of the
+// pool aren't sent to the server. Errors don't contain the URL.
 func parseURL(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	server, failed := pgx.ParseConfig(url) // leaves the pool's parameters among the settings
@@ -319,8 +321,8 @@ func (db *DB) changeOnPool(ctx context.Context, f func(context.Context, *pgxpool
 	return wrapWriteError(withConn(ctx, db.pool, f))
 }
 
-// wrapWriteError wraps the error of a writing statement in fault.Unavailable and, if it may be
-// committed, in fault.Uncertain.
+// wrapWriteError wraps the error of a writing statement in fault.Unavailable and, if the statement
+// may have been committed, in fault.Uncertain.
 func wrapWriteError(err error) error {
 	return uncertainUnlessNotCommitted(store.IsStoreError(err) || pgconn.SafeToRetry(err) || isRolledBack(err), err)
 }
@@ -372,7 +374,7 @@ func isRolledBack(err error) bool {
 		!slices.Contains([]string{"08", "58", "F0", "XX"}, c[:min(2, len(c))])
 }
 
-// completionUnknown is the state by which a server says that it does not know the outcome.
+// completionUnknown is the SQLSTATE by which a server says that it doesn't know the outcome.
 const completionUnknown = "40003"
 
 var errCommitUnclear = errors.New("store: the answer to a COMMIT does not say whether it took effect")
@@ -390,7 +392,7 @@ func commitError(err error) error {
 	return fmt.Errorf("%w: %w", errCommitUnclear, err)
 }
 
-// isConnectionLost reports whether a new connection may succeed.
+// isConnectionLost reports whether the connection may be the cause, so that a new one may succeed.
 func isConnectionLost(err error) bool {
 	return !store.IsStoreError(err) && !isStatementError(err) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded)
@@ -420,7 +422,7 @@ func sqlState(err error) string {
 	return ""
 }
 
-// replaceNow replaces @now by the SQL of the server's time, or of a test's.
+// replaceNow replaces @now by the SQL of the database's time, or of a test's clock.
 func (db *DB) replaceNow(statement string) string { return replaceNow(statement, db.now, nil) }
 
 // seenClock is a reading of the database's clock, and the time of the reading on this process's

@@ -10,8 +10,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// refusalsPerInsert bounds one statement.
-const refusalsPerInsert = 1000
+const refusalsPerInsert = 1000 // rows
 
 // RecordRefusals implements sqldb.PerDatabase.
 func (db *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {

@@ -47,7 +47,7 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// sendRights are the rights without which a code is neither sent nor checked. A Ping checks only
+// sendRights are the rights without which no code can be sent or checked. A Ping checks only
 // these rights: a replica must answer requests even if a job, such as the retention, lacks a right.
 // A start and the doctor check all rights.
 var sendRights = map[string]string{
@@ -72,10 +72,10 @@ func serviceRights() map[string]string {
 	return all
 }
 
-// missingRightsSQL returns one text on which of these rights the login lacks, or NULL: up to four
-// rights, and up to four tables whose row level security may hide rows from it, with what to do. A
-// policy hides nothing only if its conditions are the constant true. Missing tables are ignored
-// here, because checkSchema finds them.
+// missingRightsSQL selects one text: up to four of these rights that the login lacks, up to four of
+// the tables whose row level security may hide rows from it, and what to do. It selects NULL if
+// there are none. A policy hides nothing only if its conditions are the constant true. Missing
+// tables are ignored here, because checkSchema finds them.
 func missingRightsSQL(rights map[string]string) string {
 	var needed []string
 	for _, table := range slices.Sorted(maps.Keys(rights)) {
@@ -105,8 +105,8 @@ FROM (SELECT n.t, n.r || ' ' || n.t AS right_on, CASE n.r WHEN 'DELETE' THEN has
 
 var missingServiceRightsSQL, missingSendRightsSQL = missingRightsSQL(serviceRights()), missingRightsSQL(sendRights)
 
-// checkRights runs a statement of missingRightsSQL. It fails with store.ErrNoPermission if the
-// login lacks one of the rights.
+// checkRights runs a statement of missingRightsSQL. It fails with store.ErrNoPermission if that
+// selects a text.
 func (db *DB) checkRights(ctx context.Context, statement string) error {
 	var missing *string
 	err := db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {

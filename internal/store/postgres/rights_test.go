@@ -27,7 +27,7 @@ var onPostgres = []string{
 	`MERGE INTO audit_entries USING (SELECT 1) x ON true WHEN MATCHED THEN DELETE`,
 }
 
-// beyondTheRole are statements that the owner or a superuser could run, and the service's role may
+// beyondTheRole are statements that the owner or a superuser may run, but the service's role may
 // not.
 var beyondTheRole = []string{
 	`DROP TABLE audit_entries`, `DROP TABLE audit_entries CASCADE`, `ALTER TABLE audit_entries DISABLE TRIGGER ALL`,
@@ -48,8 +48,8 @@ var beyondTheRole = []string{
 	`UPDATE key_checks SET value = value`, `DELETE FROM key_checks`, `TRUNCATE key_checks`,
 }
 
-// None of these statements changes an entry of the audit log, with any of the three logins.
-// Statements that remove the trigger are tried only as the service's role, because the owner may
+// No statement of storetest.OnActs or onPostgres changes an entry of the audit log, with any of
+// three logins. Those of beyondTheRole are tried only as the service's role, because the owner may
 // run them. With each login, a person can be erased.
 func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	makeAppRole(t)
@@ -319,8 +319,8 @@ func TestPostgresPingAsksForTheRightsOfASend(t *testing.T) {
 }
 
 // A publication of all tables, for a copy in a warehouse or the move to another server, stops
-// neither a send nor a Ping, and each table identifies its rows for deletions. If an administrator
-// has changed the identity of the outbox, both fail.
+// neither a send nor a Ping, and each table has a replica identity. If the outbox has none, or its
+// publication filters rows by a column outside the identity, both fail.
 func TestPostgresIsPublished(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "wal_level=logical")

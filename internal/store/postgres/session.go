@@ -78,7 +78,7 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	}
 	// without a pooler, the two are equal
 	pooled := server != conn.PgConn().PID()
-	// a pooler without a second connection lets the client wait
+	// a pooler without a second connection makes the client wait
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	second, err := pgx.ConnectConfig(bounded, conn.Config())

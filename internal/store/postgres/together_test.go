@@ -13,8 +13,8 @@ import (
 )
 
 // One call may have made its batch fail by its data, a lock or a timeout, including a timeout that
-// an operator has set for the login. Then the batch's parts run alone. An error that ends the
-// connection, or is about the server, fails them all.
+// an operator has set for the login. Then the batch runs again in parts. An error that ends the
+// connection, or is about the server, fails the whole batch.
 func TestCausedByOneCall(t *testing.T) {
 	for code, want := range map[string]bool{
 		"57014": true, // a statement timeout, or an operator's cancellation

@@ -29,7 +29,7 @@ var transactionStatements = []string{beginTransactionSQL, waitBrieflySQL, commit
 
 // withRetry runs a transaction again if the connection was lost, the server is read-only, or a
 // deadlock or conflict rolled it back. A transaction that may have been committed runs again only
-// with repeatable. If rows may be written, the error wraps fault.Uncertain.
+// with repeatable. If rows may have been written, the error wraps fault.Uncertain.
 func (db *DB) withRetry(ctx context.Context, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error),
 ) error {
@@ -48,8 +48,8 @@ func (db *DB) withRetry(ctx context.Context, repeatable bool,
 	return uncertainUnlessNotCommitted(notCommitted && notCommittedAgain, errors.Join(err, second))
 }
 
-// uncertainUnlessNotCommitted wraps a write's error in fault.Unavailable and, unless it certainly
-// was not committed, in fault.Uncertain.
+// uncertainUnlessNotCommitted wraps a write's error in fault.Unavailable and, unless the write was
+// certainly not committed, in fault.Uncertain.
 func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 	if err == nil || notCommitted {
 		return store.WrapUnavailable(withCause(err))
@@ -122,8 +122,8 @@ func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.
 	return false, nil
 }
 
-// open begins the transaction of a round trip. With brief, its statements wait only briefly for
-// locks.
+// open returns a round trip that so far only begins a transaction. With brief, the transaction
+// waits only briefly for locks.
 func (db *DB) open(brief bool) *pgx.Batch {
 	var trip pgx.Batch
 	db.queue(&trip, beginTransactionSQL)

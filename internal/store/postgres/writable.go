@@ -50,9 +50,9 @@ const diskSpaceCheckInterval = time.Minute
 // many pages as a few sends need, if no replica has done so within diskSpaceCheckInterval, or with
 // @anyway.
 //
-// If that is impossible, because the login lacks a right on the probe's own tables or a publication
-// takes no deletes from them, pingWithoutRoomSQL runs instead, since a send doesn't need these
-// tables.
+// If that is impossible, because the login lacks a right on leases or write_probe, or because one
+// of them is published without a replica identity, pingWithoutRoomSQL runs instead, since a send
+// doesn't need these tables.
 //
 // It locks the same tables as sends and checks do, so it waits where they would; concurrent Pings
 // wait at most for each other's commit. It returns whether there is a partition for now, the
@@ -101,9 +101,9 @@ const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 // and a published table whose deleted rows have no identity (two states).
 var probeStates = []string{"42501", "55000", "42P10"}
 
-// Ping implements sqldb.PerDatabase, in one round trip, or two after a lost connection. One replica
-// checks the disk's free space for all, once in diskSpaceCheckInterval. After a failed send or Ping
-// of this process, its next Ping checks it too.
+// Ping implements sqldb.PerDatabase, usually in one round trip. One replica checks the disk's free
+// space for all, once in diskSpaceCheckInterval. After a failed send or Ping of this process, its
+// next Ping also checks the space.
 func (db *DB) Ping(ctx context.Context) error {
 	defer db.Observe(&ctx, "ping", "ping")()
 	own, err := ownFingerprints()
