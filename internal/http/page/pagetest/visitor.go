@@ -44,7 +44,8 @@ func (p *Person) Send(what map[string]any) error {
 	if id, sent := answer["id"].(string); sent {
 		p.ID = id
 	}
-	if err == nil && status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest {
+	refused := status == http.StatusBadRequest || status == http.StatusUnauthorized || status == http.StatusForbidden
+	if err == nil && refused {
 		err = fmt.Errorf("status %d: %v", status, answer["detail"])
 	}
 	return err
