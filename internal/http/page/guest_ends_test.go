@@ -14,12 +14,11 @@ import (
 	"sendcode/quota"
 )
 
-// clocks is a script whose function jump moves the browser's clocks. wall moves Date. steady moves
-// performance.now, which may stand still while a machine sleeps. sessionStorage.wrong is how far
-// the wall clock is off from the start, in ms.
+// clocks is a script whose function jump moves the browser's clocks by milliseconds. wall moves
+// Date. steady moves performance.now, which may stand still while a machine sleeps.
 const clocks = `(() => {
 	const date = Date.now.bind(Date), mono = performance.now.bind(performance);
-	let wall = Number(sessionStorage.wrong ?? 0), steady = 0;
+	let wall = 0, steady = 0;
 	Date.now = () => date() + wall;
 	performance.now = () => mono() + steady;
 	window.jump = (w, s) => { wall += w; steady += s; };
