@@ -52,6 +52,7 @@ func TestStartWithoutItsParts(t *testing.T) {
 
 	began := make(chan error, 1)
 	go func() {
+		var err error // the test's own err is used meanwhile
 		a, err = start(servertest.Patience)
 		began <- err
 	}()
