@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sendcode/internal/kit/servertest"
@@ -229,12 +230,16 @@ func (sh *shopper) saysWhatIsWrong(path, json string) {
 	}
 }
 
-// impostor passes requests to the service. While answer is set, it answers in the service's place,
+// impostor passes requests to the service. While it has a reply, it answers in the service's place,
 // as do a firewall, a proxy, a captive portal, and another service under the same name.
 type impostor struct {
 	*httptest.Server
-	answer func(http.ResponseWriter)
-	only   string // the path to which it answers; "": it answers to each path
+	reply atomic.Pointer[reply]
+}
+
+type reply struct {
+	path  string // only requests to this path get the reply; "": all do
+	write func(http.ResponseWriter)
 }
 
 func newImpostor(t *testing.T, s *apptest.Stack) *impostor {
@@ -243,11 +248,11 @@ func newImpostor(t *testing.T, s *apptest.Stack) *impostor {
 	apptest.Must(t, err)
 	passed, i := httputil.NewSingleHostReverseProxy(service), &impostor{}
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
+		switch reply := i.reply.Load(); {
 		case r.URL.Path == "/portal":
 			_, _ = io.WriteString(w, "<!doctype html><title>Log in to this network</title>")
-		case i.answer != nil && (i.only == "" || i.only == r.URL.Path):
-			i.answer(w)
+		case reply != nil && (reply.path == "" || reply.path == r.URL.Path):
+			reply.write(w)
 		default:
 			passed.ServeHTTP(w, r)
 		}
@@ -256,9 +261,14 @@ func newImpostor(t *testing.T, s *apptest.Stack) *impostor {
 	return i
 }
 
-// tryEachAnswer calls try once for each answer of another program, which the impostor gives
-// meanwhile. The program of a back end must accept none of these answers, and continue to run.
-func (i *impostor) tryEachAnswer(try func(what string)) {
+// tryEachAnswer calls try once for each answer of another program. Meanwhile the impostor answers
+// requests to the path so, or all requests if path is "". The program of a back end must accept
+// none of these answers, and continue to run.
+func (i *impostor) tryEachAnswer(path string, try func(what string)) {
+	answer := func(what string, write func(http.ResponseWriter)) {
+		i.reply.Store(&reply{path, write})
+		try(what)
+	}
 	for _, status := range []int{200, 201, 202, 204, 400, 401, 403, 404, 409, 422, 429, 500, 502, 503} {
 		for _, body := range []string{
 			"", "{}", "null", "[]", "0", `"blocked"`, `[{"id":"verification-1"}]`, "\x00\xff",
@@ -267,31 +277,28 @@ func (i *impostor) tryEachAnswer(try func(what string)) {
 			`{"type":{"a":1},"to":["eve@example.com"]}`, `{"type":"https://shop.example/problems/not-found","title":"Not Found"}`,
 			`{"id":"verification-1","status":"expired","send":true,"channels":[null]}`, `{"to":"eve@example.com","proof":"a.b.c"}`,
 		} {
-			i.answer = func(w http.ResponseWriter) {
+			answer(fmt.Sprint(status, " ", body), func(w http.ResponseWriter) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, body)
-			}
-			try(fmt.Sprint(status, " ", body))
+			})
 		}
 	}
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		i.answer = func(w http.ResponseWriter) {
+		answer(fmt.Sprint("a redirect, ", status), func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/portal")
 			w.WriteHeader(status)
-		}
-		try(fmt.Sprint("a redirect, ", status))
+		})
 	}
 	for _, half := range []string{"", `{"channel":"email","purpose":"default","to":"ana@exam`, "<!doctype html>"} {
-		i.answer = func(w http.ResponseWriter) {
+		answer("half an answer: "+half, func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "500")
 			_, _ = io.WriteString(w, half)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		}
-		try("half an answer: " + half)
+		})
 	}
-	i.answer = nil
+	i.reply.Store(nil)
 }
 
 // triesLater tries each stage of a sign-in by code while another program answers in the service's
@@ -301,9 +308,9 @@ func (sh *shopper) triesLater(dir string, command []string) {
 	sh.Helper()
 	other := newImpostor(sh.T, sh.s)
 	sh.starts(dir, command, "CODES_URL="+other.URL)
-	fails := func(path string, form url.Values) {
+	fails := func(path string, form url.Values, asked string) {
 		sh.Helper()
-		other.tryEachAnswer(func(what string) {
+		other.tryEachAnswer(asked, func(what string) {
 			sh.Helper()
 			if got, said := sh.post(path, form); got != http.StatusServiceUnavailable || strings.Contains(said, "Welcome") {
 				sh.Errorf("%s, another program answers %s: %d %s", path, what, got, said)
@@ -311,14 +318,13 @@ func (sh *shopper) triesLater(dir string, command []string) {
 		})
 	}
 	to := url.Values{"to": {sh.to}}
-	fails("/code", to)
+	fails("/code", to, "")
 	if status, body := sh.post("/code", to); status != http.StatusAccepted {
 		sh.Fatalf("a code later: %d %s", status, body)
 	}
 	code := url.Values{"code": {sh.s.CodeIn(sh.s.AwaitMail(sh.to, 1)[0])}}
-	fails("/code/check", code)
-	other.only = "/v1/proofs/redeem"
-	fails("/code/check", code)
+	fails("/code/check", code, "")
+	fails("/code/check", code, "/v1/proofs/redeem")
 	if status, body := sh.post("/code/check", code); body != "Welcome, "+sh.to {
 		sh.Errorf("the same code later: %d %s", status, body)
 	}
@@ -332,7 +338,7 @@ func (sh *shopper) redeemsDespiteImpostor(dir string, command []string) {
 	sh.starts(dir, command, "CODES_URL="+other.URL)
 	sent := sh.s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"client_ip":"198.18.0.7"}`, sh.to))
 	proof := url.Values{"proof": {sh.s.Check(0, sent.ID, sh.s.CodeIn(sh.s.AwaitMail(sh.to, 1)[0])).Proof}}
-	other.tryEachAnswer(func(what string) {
+	other.tryEachAnswer("", func(what string) {
 		sh.Helper()
 		if got, said := sh.post("/sign-in", proof); got != http.StatusServiceUnavailable || strings.Contains(said, "Welcome") {
 			sh.Errorf("another program answers %s: %d %s", what, got, said)

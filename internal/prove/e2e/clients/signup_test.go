@@ -76,7 +76,7 @@ func whileAnotherAnswers(t *testing.T, program, file string) {
 	page, err := begun.Location()
 	apptest.Must(t, err)
 	back := approved(s, "shop", "default", p.to, page.Query().Get("return_url"))
-	other.tryEachAnswer(func(what string) {
+	other.tryEachAnswer("", func(what string) {
 		if answer, said := p.ask(http.MethodGet, back.RequestURI(), "", ""); answer.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("another program answers %s: %d %s", what, answer.StatusCode, said)
 		}
