@@ -33,7 +33,6 @@ func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 		err        error         // error of the first request
 		same       bool          // the repetition goes to the same process
 		asked      time.Duration // when the repetition comes
-		want       error
 		from, upTo time.Duration // bounds of the time of its answer
 		claims     int32         // the greatest number of claims by the repetition
 	}
@@ -72,7 +71,7 @@ func TestSendRepetitionWaitsForTheFirst(t *testing.T) {
 		a, err := second.Send(r.Context(), keyed)
 		took := time.Since(began)
 		r.WantError(<-ended, c.err)
-		r.WantError(err, c.want)
+		r.NoError(err) // after a first request that failed, the repetition sends the code itself
 		if took < c.from || took > c.upTo {
 			r.Errorf("answered after %v", took)
 		}
