@@ -62,7 +62,7 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return !AreValidTexts(p) ||
 			strings.Contains(p, PurposeSeparator)
 	}):
-		return in, BadRequestf("a purpose has control characters")
+		return in, BadRequestf("a purpose has U+001F, or is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	case len(v.Replaces) > MaxReplacedIDs || !AreValidTexts(strings.Join(v.Replaces, ListSeparator)):
 		return in, BadRequestf("a verification replaces at most %d others", MaxReplacedIDs)
 	case slices.ContainsFunc(s.Observed, func(r string) bool {

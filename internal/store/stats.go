@@ -51,9 +51,11 @@ type StopCount struct {
 // Validated truncates From and To to microseconds. Errors wrap ErrBadRequest.
 func (q StatsQuery) Validated() (StatsQuery, error) {
 	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)
-	if q.From.IsZero() || !q.From.Before(q.To) || q.IntervalLength < time.Second || q.IntervalLength%time.Second != 0 ||
-		!AreValidTexts(q.App, q.Purpose, string(q.Channel)) {
-		return q, BadRequestf("statistics need a time range in whole seconds")
+	switch {
+	case q.From.IsZero() || !q.From.Before(q.To) || q.IntervalLength < time.Second || q.IntervalLength%time.Second != 0:
+		return q, BadRequestf("statistics need a time range, and intervals of whole seconds")
+	case !AreValidTexts(q.App, q.Purpose, string(q.Channel)):
+		return q, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	}
 	return q, nil
 }
