@@ -148,8 +148,8 @@ func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 	storetest.OK(t, there.Ping(t.Context()))
 }
 
-// LastSendCommit returns the last commit until a transaction fails. A successful Ping changes
-// nothing.
+// LastSendCommit returns the last commit until a transaction fails. A Ping changes nothing, and
+// neither does a request that is canceled before it begins: it says nothing about the database.
 func TestPostgresLastCommit(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	began := time.Now()
@@ -158,13 +158,17 @@ func TestPostgresLastCommit(t *testing.T) {
 	}
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.Ping(t.Context()))
-	if c := db.LastSendCommit(); c == nil || c.At.Before(began) || c.Took <= 0 || c.Took > time.Since(began) {
-		t.Errorf("after a send: %+v", c)
+	last := db.LastSendCommit()
+	if last == nil || last.At.Before(began) || last.Took <= 0 || last.Took > time.Since(began) {
+		t.Errorf("after a send: %+v", last)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := storetest.Err(f.Begin(gone, f.Intent(2))); err == nil || f.Ping(gone) == nil {
 		t.Errorf("a send of a canceled request: %v", err)
+	}
+	if c := db.LastSendCommit(); c != last {
+		t.Errorf("after canceled requests: %+v", c)
 	}
 	storetest.Must(db.pool.Exec(t.Context(), `ALTER TABLE outbox RENAME TO hidden`))(t)
 	if err := storetest.Err(f.Begin(t.Context(), f.Intent(3))); err == nil || db.LastSendCommit() != nil {
