@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"sendcode/internal/kit/servertest"
 )
 
 const µs = time.Microsecond
@@ -17,7 +19,7 @@ var perHour = sliding(Recipient, 5, time.Hour)
 func sameDecision(t tester, got, want Decision) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("got  %+v\nwant %+v", got, want)
+		t.Fatal(servertest.Difference(got, want, reflect.DeepEqual))
 	}
 }
 

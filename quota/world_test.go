@@ -183,7 +183,7 @@ func remaining(d Decision) []int {
 func same[T comparable](t tester, what string, got, want T) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
+		t.Errorf("%s: %s", what, servertest.Difference(got, want, func(got, want any) bool { return got == want }))
 	}
 }
 

@@ -97,4 +97,10 @@ func TestSameNamesTheFields(t *testing.T) {
 	Same(t, "of a time", r.failed, "at: 1970-01-01 00:00:00 +0000 UTC, want 1970-01-01 01:00:00 +0000 UTC")
 	Same(r, "text", "a", "b")
 	Same(t, "of a text", r.failed, "text: a, want b")
+
+	list := func(used int) []quota { return []quota{{used: used}, {used: 7}} }
+	sameText := func(got, want any) bool { return fmt.Sprint(got) == fmt.Sprint(want) }
+	Same(t, "of lists", Difference(list(0), list(2), sameText), "[0].used 0, want 2")
+	Same(t, "of lists of two lengths", Difference(list(0)[:1], list(0), sameText), "[{used:0 wait:0}], want [{used:0 wait:0} {used:7 wait:0}]")
+	Same(t, "of equal fields", Difference(quota{}, quota{}, sameText), "{used:0 wait:0}, want {used:0 wait:0}")
 }

@@ -15,6 +15,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
@@ -281,11 +282,13 @@ func Certain(t *testing.T, err error) {
 	}
 }
 
-// Equal ends the test unless Show returns the same text for both values.
+// Equal ends the test unless Show returns the same text for both values. Of structs, it prints the
+// fields that differ.
 func Equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
-	if g, w := Show(got), Show(want); g != w {
-		t.Fatalf("%s:\n got %s\nwant %s", what, g, w)
+	same := func(got, want any) bool { return Show(got) == Show(want) }
+	if !same(got, want) {
+		t.Fatalf("%s: %s", what, servertest.Difference(got, want, same))
 	}
 }
 
