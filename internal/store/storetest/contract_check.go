@@ -149,7 +149,7 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 }
 
 // redeemedOnce approves a verification and lets 50 requests redeem its proof at once. One of them
-// must succeed.
+// must succeed, and so must its repetition. A request without a key has no repetition.
 func redeemedOnce(t *testing.T, f *Fixture) {
 	redeem := func(id string, want bool) {
 		t.Helper()
@@ -174,6 +174,11 @@ func redeemedOnce(t *testing.T, f *Fixture) {
 	Equal(t, "redeemed", []any{got.RedeemedAt, got.RedeemedBy}, []any{f.Now, []byte{byte(winner.Load())}})
 	redeem(other.ID, true) // without a key
 	Equal(t, "by", len(f.Code(t, other.ID).RedeemedBy), 0)
+	f.Pass(time.Second)
+	Equal(t, "repeated", Must(f.Replica.Redeem(t.Context(), v.ID, got.RedeemedBy))(t), true)
+	Equal(t, "after the repetition", f.Code(t, v.ID), got)
+	redeem(other.ID, false)
+	Equal(t, "redeemed without a key, then with one", Must(f.Redeem(t.Context(), other.ID, []byte{1}))(t), false)
 }
 
 func newestOfHolder(t *testing.T, f *Fixture) {

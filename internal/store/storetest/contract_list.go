@@ -74,7 +74,7 @@ func pagesOverPartitions(t *testing.T, f *Fixture) {
 	for i := range 30 {
 		in := f.Intent(i, WithID(f, []time.Duration{0, -store.MaxIDTimeDrift + time.Hour, store.MaxIDTimeDrift - time.Hour}[i%3]))
 		want = append(want, f.Admit(t, in).Send.ID)
-		f.Pass(1500 * time.Minute) // the first call passes the borders a minute and an hour after Epoch
+		f.Pass(40 * time.Hour) // past the partitions' borders: a minute, an hour and 40 days after Epoch
 	}
 	for _, filter := range []store.Filter{{}, {App: "shop"}, {From: Epoch.Add(-time.Hour), To: f.Now}} {
 		filter.Limit = 4

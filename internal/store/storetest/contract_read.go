@@ -190,8 +190,8 @@ func hostileTexts(t *testing.T, f *Fixture) {
 		s.Locale, s.VerificationID = strings.Repeat("ü", store.MaxTextBytes), strings.Repeat("a\x00", store.MaxTextBytes)
 	})}))
 	got := Must(f.Sends(t.Context(), store.Filter{Limit: 1, Status: store.Refused}))(t)
-	Equal(t, "mended refusals found", len(got), 1)
-	Equal(t, "mended text", got[0].Locale, strings.Repeat("ü", store.MaxTextBytes/2))
+	Equal(t, "refusals with repaired texts", len(got), 1)
+	Equal(t, "repaired text", got[0].Locale, strings.Repeat("ü", store.MaxTextBytes/2))
 
 	none, _ := must2(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)
 	Equal(t, "rows that there are not", len(none), 0)

@@ -88,10 +88,10 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	// A second suppression with the same ID, such as by a provider's report on the same send, adds
 	// no row, and the first one stays lifted.
 	lifted := Must(f.LiftSuppressions(t.Context(),
-		store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
+		store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "fixed"}, nil))(t)
 	got, added := must2(f.Suppress(t.Context(),
 		store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1), Cause: store.CauseHardBounce}, time.Hour, nil))(t)
-	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
+	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "fixed"
 	Equal(t, "added", added, false)
 	Equal(t, "lifted, and as it is", append(lifted, got), []store.Suppression{want, want})
 	f.admitSuppressed(t, uuid.Nil, to(1))
@@ -100,7 +100,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	early := f.Admit(t, f.Intent(8, to(3)))
 	o.AttemptID, o.Suppress.Address = Held(early.Send.ID, 1), Address(3)
 	f.ingest(t, true, store.ProviderEvent{Send: early.Send.ID, Kind: store.ProviderBounced, Provider: "p"}, o.Suppress)
-	lift := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(3), By: "ops", Why: "mended"}
+	lift := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(3), By: "ops", Why: "fixed"}
 	Equal(t, "lifted", len(Must(f.LiftSuppressions(t.Context(), lift, nil))(t)), 1)
 	f.MustFinish(t, o, true)
 	f.admitSuppressed(t, uuid.Nil, to(3))
