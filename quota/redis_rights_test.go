@@ -39,7 +39,8 @@ func documentedRights(t *testing.T, file, pattern string) []string {
 // right that decisions need is missing, the probe names it.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documentedRights(t, operations, limiterRights)
-	sameList(t, "those of compose.postgres.yaml", documentedRights(t, "../deploy/redis/start.sh", limiterRights), rights)
+	const script = "../deploy/redis/start.sh"
+	sameList(t, script, documentedRights(t, script, limiterRights), rights)
 	server := servertest.Redis(t, "--appendonly", "yes")
 	limiter := limiterOf(t, server, rights)
 	sameList(t, "warnings", limiter.Warnings(t.Context()), nil)
