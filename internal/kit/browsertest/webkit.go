@@ -158,5 +158,6 @@ func (w *webkitTab) picture() (png []byte, err error) {
 	if _, err := fmt.Sscan(text, &whole.Height); err != nil {
 		return nil, err
 	}
-	return png, errors.Join(w.show(whole), w.call(http.MethodGet, "/screenshot", nil, &png), w.show(before))
+	err = errors.Join(w.show(whole), w.call(http.MethodGet, "/screenshot", nil, &png), w.show(before))
+	return png, err
 }
