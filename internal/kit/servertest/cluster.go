@@ -85,16 +85,20 @@ func mayWrite(dir string) bool {
 
 // initCluster initializes a data directory, with the role and its database. It does so in the
 // server's place and copies the result to the cache, because the user that runs Postgres may not be
-// able to write there. The copy is renamed to cachedCluster when it is complete.
+// able to write there. The copy is renamed to cachedCluster when it is complete and on the disk:
+// nobody would notice that files are empty after a power loss, and every test would fail.
 func (s *PostgresServer) initCluster(ctx context.Context, cachedCluster string) error {
 	dir, half := filepath.Join(s.place.dir, "made"), cachedCluster+".half"
-	if err := s.initdb(ctx, dir, "--no-sync"); err != nil { // the cache can be made again
+	if err := s.initdb(ctx, dir, "--no-sync"); err != nil { // the copy is synced instead
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(half), os.Mkdir(half, 0o700)); err != nil {
 		return err
 	}
 	if err := copyTree(dir, half, owner{}); err != nil {
+		return err
+	}
+	if err := finish(ctx, owner{}.command(half, filepath.Join(s.bin, "initdb"), "--sync-only", "-D", half)); err != nil {
 		return err
 	}
 	return errors.Join(os.Rename(half, cachedCluster), os.RemoveAll(dir))
