@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verify/proof"
 	"sendcode/internal/verify/verification"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -129,4 +130,34 @@ func TestRedeemWithoutTheDatabase(t *testing.T) {
 			r.Errorf("back: %+v, %v", got, err)
 		}
 	})
+}
+
+// If the database's answer to a redemption is lost, the proof is redeemed. The same request then
+// gets the address, if it has an Idempotency-Key. Without one it is refused, because nothing shows
+// that it comes from the same back end.
+func TestRedeemAfterALostAnswer(t *testing.T) {
+	for name, key := range map[string]string{"with a key": "a key", "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			inRedemption(t, func(r *redeeming) {
+				ask := proof.RedeemRequest{Proof: r.approved.Proof, IdempotencyKey: key}
+				r.FailStore(sqlitetest.Lost, "Redeem")
+				got, err := r.Redeem(r.Context(), "shop", ask)
+				r.WantError(err, fault.Uncertain)
+				r.Want("told without an answer", got, proof.RedeemedVerification{})
+				r.EndStoreFaults()
+				for _, other := range []string{"another", ""} {
+					r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", proof.RedeemRequest{
+						Proof: ask.Proof, IdempotencyKey: other,
+					})), proof.ErrRedeemed)
+				}
+				got, err = r.Redeem(r.Context(), "shop", ask)
+				if key == "" {
+					r.WantError(err, proof.ErrRedeemed)
+					return
+				}
+				r.NoError(err)
+				r.Want("told later", got.To, vtest.Ana)
+			})
+		})
+	}
 }
