@@ -9,16 +9,14 @@ import (
 	"sendcode/internal/store"
 )
 
-type accountsStore = accountStore
-
 // interleavingStore is a database that calls a function right after it has read an account.
 type interleavingStore struct {
-	accountsStore
+	accountStore
 	afterRead func()
 }
 
 func (i interleavingStore) Account(ctx context.Context, name string) (store.Account, error) {
-	a, err := i.accountsStore.Account(ctx, name)
+	a, err := i.accountStore.Account(ctx, name)
 	i.afterRead()
 	return a, err
 }
