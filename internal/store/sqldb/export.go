@@ -267,7 +267,7 @@ func (db *DB) exportPage(ctx context.Context, name string, h recipient.Hash, aft
 		if err != nil {
 			return nil, err
 		}
-		args["outlived"] = time.Unix(1<<36, 0) // in the year 4147: all verifications, if there are no sends
+		args["outlived"] = time.Unix(1<<36, 0) // the year 4147: without sends, all verifications are read
 		for _, at := range oldest {
 			args["outlived"] = at.Add(store.MaxCodeLife + 2*store.MaxIDTimeDrift)
 		}
@@ -318,8 +318,8 @@ func scanExported(scan Scan, keys int, all []exportedColumn) (r exportedRow, err
 	return r, nil
 }
 
-// ExportedColumns returns the columns of each table that an export contains, or that it says it
-// leaves out. A table that is left out as a whole has none.
+// ExportedColumns returns, for each table, the columns in an export and those that the export names
+// as left out. A table that is left out as a whole has no columns.
 func ExportedColumns() map[string][]string {
 	all := map[string][]string{}
 	for name, x := range exportTables {

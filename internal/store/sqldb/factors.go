@@ -30,7 +30,8 @@ func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.Au
 	return db.changeAndAudit(ctx, "DropSecondFactor", act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account})
 }
 
-// changeAndAudit writes the entry in the statement's transaction, if that changed a row.
+// changeAndAudit runs the statement and, if it changed a row, writes the entry in the same
+// transaction.
 func (db *DB) changeAndAudit(ctx context.Context, name string, act store.AuditEntry, statement string, args Args) (bool, error) {
 	act, err := act.Validated()
 	if err != nil {
@@ -55,7 +56,7 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 
 // TakeTOTPStep marks a time step's code as used, and replaces the sealed secret. It changes nothing
 // and returns false if the secret isn't oldSealed, or if the code of this or a later step was used.
-// Of parallel calls for a step, one returns true.
+// Of parallel calls for a step, at most one returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, oldSealed, newSealed []byte) (bool, error) {
 	return db.runOne(ctx,
 		"TakeTOTPStep", `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,

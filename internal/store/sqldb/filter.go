@@ -30,7 +30,7 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// addBefore adds the condition that a row is older than mark, if there is one. columns are the
+// addBefore adds the condition that a row is older than mark, unless mark is nil. columns are the
 // row's time and ID.
 func (c *Conditions) addBefore(columns string, mark *store.Cursor) {
 	if mark != nil {
@@ -81,9 +81,10 @@ const openCodeSQL = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 
 type SendFilter struct{ store.Filter }
 
-// Conditions adds the values to args. It leaves out app, channel, purpose, provider and support
-// reference, which callers add as their statements need them, and what AddTimeRange adds. Some
-// conditions look redundant, but let the planner use a partial index.
+// Conditions returns the filter's conditions, and adds their values to args. It leaves out app,
+// channel, purpose, provider and support reference, which callers add as their statements need
+// them, and the time range, which AddTimeRange adds. Some conditions look redundant, but let the
+// planner use a partial index.
 func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -125,9 +126,8 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds From, To, Before and After. With sought, other conditions already bound the
-// index that the planner should use; the time range then gets a form for which Postgres uses no
-// index, so that the planner doesn't choose another because of it.
+// AddTimeRange adds From, To, Before and After. With sought, it adds them in a form that no index
+// serves, so that the planner uses the index which the caller's conditions bound already.
 func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
 	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
@@ -176,7 +176,7 @@ func (f SendFilter) MatchesMany() bool {
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
 }
 
-// RowSource is a table whose rows are listed.
+// RowSource is sends or refusals, with the SELECT list that makes a store.SendOrRefusal.
 type RowSource struct{ Table, Columns string }
 
 var (
@@ -197,8 +197,9 @@ func (f SendFilter) Query(d dialect) (string, Args) {
 	return f.MergePages(func(from RowSource, args Args) (string, Args) { return f.tableQuery(d, from, args) })
 }
 
-// MergePages merges a page of sends with a page of refusals, or returns only the one that can have
-// rows. page returns a table's statement, and args with its own added.
+// MergePages returns a statement that merges a page of sends with a page of refusals, or the
+// statement for one of these tables if only that can have rows. page returns a table's statement,
+// and args with those of the statement added.
 func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayMatchRefusals():
@@ -212,12 +213,12 @@ func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Arg
 		f.OrderLimitSQL(), args
 }
 
-// tableQuery returns the statement for one table, and args with its own added.
+// tableQuery is the page function of Query's MergePages.
 func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Args) {
 	c := f.Conditions(d, args)
 	c.AddAppChannelPurpose(sendColumnEquals, f.App, f.Channel, f.Purpose)
 	AddIfSet(&c, "s.provider = ?", f.Provider)
-	if d == SQLite && f.MatchesMany() { // the condition lets the planner use a partial index
+	if d == SQLite && f.MatchesMany() { // each condition lets the planner use a partial index
 		if f.Provider != "" {
 			c.Add("s.provider <> ''")
 		}
@@ -272,9 +273,9 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 }
 
 // PostgresPartitionsSinceSQL returns a condition that every send s logged at or after at (SQL)
-// meets. It bounds the IDs, which have a time, so that Postgres skips earlier partitions. The
-// second half of the OR adds no rows: as no index serves an OR, the planner uses the recipient's
-// index, and doesn't read all rows of the time range by their IDs.
+// meets. It bounds the IDs, which begin with a time, so that Postgres skips earlier partitions. The
+// second half of the OR adds no rows, but keeps the planner from using the index by ID: it would
+// read all rows of the time range, although another index finds the rows faster.
 func PostgresPartitionsSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + PostgresIntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"

@@ -8,7 +8,7 @@ import (
 	"sendcode/internal/store/sqlgen"
 )
 
-// FailedSends returns the sends sorted by their end, oldest first, with the time on the database's
+// FailedSends returns the sends sorted by EndedAt, oldest first, and the time on the database's
 // clock.
 func (db *DB) FailedSends(ctx context.Context,
 	q store.FailedSendsQuery,

@@ -42,7 +42,7 @@ WHERE value <> '' GROUP BY app, channel, purpose, dimension, value`},
 
 var AllHourTableNames = append(sqlgen.MapSlice(HourTables, func(t HourTable) string { return t.Name }), "counted_hours")
 
-// DeleteHourCountsSQL takes a condition on hours.
+// DeleteHourCountsSQL takes a condition on the column hour.
 func DeleteHourCountsSQL(which string) []string {
 	return sqlgen.MapSlice(AllHourTableNames, func(table string) string { return `DELETE FROM ` + table + ` WHERE ` + which })
 }

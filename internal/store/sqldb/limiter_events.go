@@ -17,7 +17,7 @@ const limiterEventsLockKey = 0x73656e64636f6476
 // refundedEventLife is how long a refunded or reset event's row stays for other replicas to read.
 const refundedEventLife = time.Minute
 
-// changesSQL reads events from the parameter list, which limiterEventsJSON makes.
+// changesSQL reads events from a parameter that limiterEventsJSON made. list is its name.
 func (d dialect) changesSQL(list string) string {
 	return d.pick(dialectSQL{
 		`(SELECT decode(x.value ->> 0, 'hex') AS bucket, decode(x.value ->> 1, 'hex') AS id,
@@ -29,9 +29,9 @@ func (d dialect) changesSQL(list string) string {
 	})
 }
 
-// endEventsSQL marks rows of ended events (by a refund or a reset) as refunded. The parameter list
-// has these events, c, and same says whether a row e belongs to one of them. The INSERT gives each
-// row a new number, so that other replicas read it again.
+// endEventsSQL marks as refunded the rows of events that a refund or a reset ended. list names the
+// parameter with these events, c, and same is the condition that joins them to rows e. The INSERT
+// gives each row a new number, so that other replicas read it again.
 func (d dialect) endEventsSQL(list, same string) string {
 	return `
 INSERT INTO limiter_events (bucket, id, at, until, refunded, writer)
@@ -103,7 +103,7 @@ func limiterEventsJSON(events []store.LimiterEvent) string {
 
 // LimiterEvents calls yield for each event numbered above after with Until in the future, including
 // refunded ones and those that reader wrote. Postgres yields at most limit, in the order of their
-// numbers. SQLite, with its one process, ignores limit and order.
+// numbers. SQLite, which has one process, yields all in any order.
 func (db *DB) LimiterEvents(ctx context.Context, reader, after int64, limit int, yield func(store.LimiterEvent) error) error {
 	order := db.Dialect.pick(dialectSQL{Postgres: ` ORDER BY seq LIMIT @limit`})
 	return db.Read(ctx, "LimiterEvents", func(q Tx) error {
@@ -123,7 +123,8 @@ SELECT bucket, id, at, until, refunded, seq, writer = @reader FROM limiter_event
 	})
 }
 
-// DeleteLimiterEvents deletes the events up to and including last, once they are in Redis.
+// DeleteLimiterEvents deletes the events with numbers up to and including last, which the caller
+// has copied to Redis.
 func (db *DB) DeleteLimiterEvents(ctx context.Context, last int64) error {
 	_, err := db.runOne(ctx, "DeleteLimiterEvents", `DELETE FROM limiter_events WHERE seq <= @last`, Args{"last": last})
 	return err

@@ -67,11 +67,12 @@ const (
 	firstPrefixPause  = time.Hour // doubled for each earlier pause within a week that wasn't lifted
 	maxPrefixPause    = 24 * time.Hour
 	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
-	usualPercentSends = 10_000             // the most sends, the newest ones, that are read for the usual percentage
-	maxNewPauses      = 100                // pauses that one run may begin
+	usualPercentSends = 10_000             // at most so many of the newest sends are read for a usual percentage
+	maxNewPauses      = 100                // in one run
 )
 
-// prefixConversion has the sends to a prefix, and how many of their codes were approved.
+// prefixConversion has the number of an app's sends to a prefix, and how many of their codes were
+// approved. As the result of conversionElsewhereSQL, it has only these numbers.
 type prefixConversion struct {
 	app, country, prefix string
 	class                store.Class
@@ -115,9 +116,10 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 }
 
 // usualPercent returns the percentage of approved codes of the class outside the prefix, in its
-// country or in all countries, whichever is higher. It is that of the week up to before, which is
-// the start of the watched hour, so that an attack on a country doesn't lower it. A percentage of
-// too few sends doesn't count; without any, it is store.UnknownUsualPercent.
+// country or in all countries, whichever is higher. It reads the week up to before, which is the
+// start of the watched hour, so that an attack on a country doesn't lower the percentage. One of
+// fewer than w.MinSends sends doesn't count. If neither counts, usualPercent returns
+// store.UnknownUsualPercent.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	highest := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
@@ -136,8 +138,8 @@ func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Ti
 	return highest, nil
 }
 
-// startPause makes a pause twice as long for each earlier one within a week that wasn't lifted, up
-// to maxPrefixPause.
+// startPause stores a pause of firstPrefixPause, doubled for each pause of the last week that
+// wasn't lifted, up to maxPrefixPause.
 func (t Tx) startPause(c prefixConversion, usual int) (store.PrefixPause, error) {
 	earlier, err := queryFirst(t, OneColumn[int], countEarlierPausesSQL, Args{
 		"app": c.app, "prefix": c.prefix, "class": c.class,
@@ -169,8 +171,8 @@ const prefixWatchLockKey = 0x7761746368
 
 // PausePrefixes pauses the prefixes with too few approved codes, each for one class of callers,
 // unless few codes of the class are approved at other prefixes too. Sends from before the end of a
-// prefix's last pause don't count, so no send leads to two pauses. If replicas call it at once, a
-// prefix is still paused once for a class.
+// prefix's last pause don't count, so no send leads to two pauses, even if replicas call it at
+// once.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return WriteWithResult(ctx, db, "PausePrefixes", func(q Tx) ([]store.PrefixPause, error) {
 		// a separate statement, so that the next one sees the commits of the lock's last holder
@@ -211,8 +213,8 @@ func (db *DB) PrefixPauses(ctx context.Context,
 	return list, now, err
 }
 
-// LiftPrefixPause ends a pause and returns it. act may be nil. If the pause had ended, it writes
-// nothing and returns false. Error: fault.NotFound.
+// LiftPrefixPause ends a pause and returns it. act may be nil. If the pause had ended already,
+// LiftPrefixPause writes nothing, not even act, and done is false. Error: fault.NotFound.
 func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 	act *store.AuditEntry,
 ) (lifted store.PrefixPause, done bool, err error) {

@@ -14,7 +14,8 @@ UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms'
    AND (status IN ('sending', 'sent', 'unknown') OR status = 'queued' AND in_doubt)
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
-	// addUndeliveredSQL adds a lost message to failures, even before the send has an outcome.
+	// addUndeliveredSQL adds a message that its carrier reports as undelivered to failures, even
+	// before the send has an outcome.
 	addUndeliveredSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient
@@ -42,12 +43,13 @@ func eventRankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 	` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
-// IngestProviderEvent records a provider's event on a send that it accepted and, in the same
-// transaction, adds the suppression if suppress.For > 0, and the app's events tell. A bounce for
-// good marks the send as bounced without a change of its status. A second event of a kind isn't
-// recorded, and IngestProviderEvent returns false. All bounces are of one kind. But a bounce for
-// good that follows a temporary one still marks the send, and a hard bounce still adds the
-// suppression. Errors: fault.NotFound, fault.Unavailable.
+// IngestProviderEvent records a provider's event on a send that it accepted. In the same
+// transaction it adds the suppression, if suppress.For > 0, and the events tell for the app. A
+// bounce for good marks the send as bounced without a change of its status.
+//
+// A second event of a kind isn't recorded, and IngestProviderEvent returns false. All bounces are
+// of one kind. But a bounce for good that follows a temporary one still marks the send, and a hard
+// bounce still adds the suppression. Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent,
 ) (bool, error) {

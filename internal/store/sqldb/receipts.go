@@ -17,9 +17,9 @@ INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-// duePollsSQL selects the messages whose next poll is due, and schedules the poll after that one:
-// FirstPollPause after the first, then twice as long each time, and LongestPollPause after
-// PollDoublings polls.
+// duePollsSQL returns the messages whose poll is due, and schedules their next poll. The first
+// pause between polls is FirstPollPause, each of the next ones is twice as long as the one before,
+// and all after the first PollDoublings pauses are LongestPollPause.
 func (d dialect) duePollsSQL() string {
 	return `
 UPDATE pending_receipts SET asked = asked + 1,
@@ -36,7 +36,7 @@ func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, firstPo
 	if !store.AreValidTexts(a.Carrier, a.ID) { // the carrier chose the ID
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
 	}
-	// with NULL for ask, the message is never polled
+	// NULL for @ask makes ask_at NULL, which is never due
 	_, err := db.runOne(ctx, "ExpectReceipt", awaitReceiptSQL,
 		Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": sqlgen.NullIfZero(firstPollAfter)})
 	return err
@@ -53,9 +53,9 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 }
 
 // TakeDuePolls takes the longest overdue messages, and returns them in the order in which carriers
-// accepted them. It schedules each message's next poll, so that no other replica polls it now. If
-// the caller dies, the message is polled then. TakeDuePolls gives up messages after
-// store.AwaitReceiptFor.
+// accepted them. It schedules each message's next poll, so that no other replica polls the message
+// now. If the caller dies, the message is polled at that next time. TakeDuePolls deletes messages
+// that have waited for store.AwaitReceiptFor.
 func (db *DB) TakeDuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
 		"TakeDuePolls", InOrder, &Statement{

@@ -18,13 +18,12 @@ var SealedTables = []store.SealedTable{
 	{Name: "outbox", Key: "id", UUID: true},
 }
 
-// sealedPrefixLength is the length of a sealed value's prefix, which has the key's ID, in bytes.
-const sealedPrefixLength = 2 + 16
+const sealedPrefixLength = 2 + 16 // bytes, up to the end of the key's ID; see keys.Ring.Seal
 
 func sealedRowDestinations(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 
 // Reseal replaces the sealed data of the rows with these keys by what seal returns, in one
-// transaction, and returns how many. It never waits for a lock: it skips rows that another
+// transaction, and returns how many. It doesn't wait for row locks: it skips rows that another
 // transaction has locked, and those for which seal returns nil.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte,
@@ -46,7 +45,7 @@ WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.inList("keys")), Args{"keys":
 				names, sealed = append(names, r.Key), append(sealed, s)
 			}
 		}
-		if q.Dialect == Postgres && len(names) > 0 { // one round trip, since the rows are locked
+		if q.Dialect == Postgres && len(names) > 0 { // in one round trip, because the rows are locked until the commit
 			if keys, err = keysParameter(t, names); err != nil {
 				return 0, err
 			}
@@ -80,8 +79,8 @@ func keysParameter(t store.SealedTable, names []string) (any, error) {
 	return ids, nil
 }
 
-// EachSealedPage calls page with all rows of the sealed tables that have a sealed value, at most
-// limit in one call. Of their Sealed it reads only the first bytes.
+// EachSealedPage calls page with all rows of SealedTables that have a sealed value, at most limit
+// in one call. Their Sealed has only the first sealedPrefixLength bytes.
 func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {
@@ -98,8 +97,9 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 	return nil
 }
 
-// SealedPage reads at most limit rows after a key, in the order of keys, and returns the sealed
-// ones, of whose Sealed it reads only the first bytes. next is the last key, or "" at the end.
+// SealedPage reads at most limit rows whose keys follow after, in the order of keys. It returns
+// those with a sealed value, of which Sealed has only the first sealedPrefixLength bytes. next is
+// the last key that was read, or "" at the end of the table.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error,
 ) {

@@ -23,10 +23,10 @@ WHERE attempts > 0 AND attempts > attempts_reset AND recipient = @recipient AND 
 	}
 }
 
-// ResetCounters makes the buckets' sends stop counting, and the rejected sends and failed checks of
-// their recipients. This includes sends in flight, whatever their outcome. The number of checks
-// that a code still allows stays the same. The audit entry is written in the same transaction. The
-// limiter isn't changed.
+// ResetCounters makes the buckets' sends stop counting, as well as the failed sends and failed
+// checks of their recipients. This includes sends in flight, whatever their outcome. The number of
+// checks that a code still allows stays the same. The audit entry is written in the same
+// transaction. The limiter isn't changed.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act store.AuditEntry) error {
 	act, err := act.Validated()
 	if err != nil {
@@ -37,7 +37,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.SendBucket, act
 		return cmp.Compare(store.RecipientLockKey(a.AsSend()), store.RecipientLockKey(b.AsSend()))
 	})
 	return db.Write(ctx, "ResetCounters", func(q Tx) error {
-		// all locks first
+		// take all locks before the first UPDATE
 		locks := []string{q.Dialect.pick(advisoryLockSQL), q.Dialect.pick(checksLockSQL)}
 		for _, statements := range [][]string{locks, q.Dialect.resetCountersSQL()} {
 			for _, b := range buckets {

@@ -30,13 +30,13 @@ const (
 // as it has a send in flight or with a refund due. SQLite has no partitions, and deletes
 // verifications and failures with their sends.
 //
-// Verifications have a large times, because a dropped partition deletes the sends of a week at
-// once, but their verifications are deleted row by row: 24,000 take 100 ms.
+// times is large for verifications: a dropped partition deletes the sends of a week at once, but
+// their verifications are deleted row by row, of which 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
-	times             int  // times @limit rows at most are deleted in one step
+	times             int  // a step deletes at most times * @limit rows
 	partitioned       bool // only in Postgres, which has partitions
-	endsByItself      bool // each row has its own end, so none can exceed a retention period
+	endsByItself      bool // the retention period doesn't apply, so StorageStatus counts no row
 }{
 	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true, false},
 	{
@@ -47,9 +47,9 @@ var agedTables = [...]struct {
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false, false},
 	{"suppressions", `o.since < @before AND coalesce(o.lifted_at, o.until) < @before`, "o.since, o.id", 1, false, false},
 	{"refusals", `o.logged_at < @before`, "o.logged_at, o.id", 1, false, false},
-	{"idempotency_keys", `o.created_at < @day`, "o.created_at", 12, false, true}, // there is one for each request with a key
+	{"idempotency_keys", `o.created_at < @day`, "o.created_at", 12, false, true}, // many: one for each request with a key
 	{"limiter_events", `o.until <= @now`, "o.until", 1, false, true},
-	{"carrier_holds", `o.until <= @now`, "o.until", 1, false, true}, // there is no index, because they are few
+	{"carrier_holds", `o.until <= @now`, "o.until", 1, false, true}, // without an index, because holds are few
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true, false},
 }
 
@@ -147,7 +147,7 @@ func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gon
 }
 
 const (
-	// maxHeld is how long deleteInSteps should hold SQLite's only writer.
+	// maxHeld is how long a step of deleteInSteps should keep SQLite's only writer.
 	maxHeld = 5 * time.Millisecond
 	// After maxDeleting, a call of deleteInSteps begins no further step.
 	maxDeleting = time.Second
@@ -183,7 +183,8 @@ func (db *DB) deleteInSteps(ctx context.Context, age time.Duration, limit int) (
 	}
 }
 
-// deleteStep is DeleteAged in one transaction. took includes the COMMIT.
+// deleteStep is DeleteAged in one transaction. took is how long that kept SQLite's writer: without
+// the wait for the writer, but with the COMMIT.
 func (db *DB) deleteStep(ctx context.Context, precedence Precedence, age time.Duration, limit int) (gone store.DeletedRows,
 	took time.Duration, err error,
 ) {
@@ -220,7 +221,8 @@ func (t Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 	return gone, t.ExecAll(args, t.Dialect.deleteWithSendsSQL()...)
 }
 
-// StorageStatus counts what DeleteAged and ForgetDueErased should have done an hour ago.
+// StorageStatus counts the rows that DeleteAged and ForgetDueErased should have deleted or
+// forgotten an hour ago.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readWithClock(ctx, "StorageStatus", func(q Tx, now time.Time) error {
 		late := now.Add(-time.Hour)

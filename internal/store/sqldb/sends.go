@@ -30,7 +30,7 @@ func (t Tx) Verification(id string) (store.Verification, error) {
 	return queryFirst(t, VerificationFields, verificationSQL, Args{"id": id})
 }
 
-// withClockColumn is for rows whose first column is the database's clock.
+// withClockColumn scans the first column, @now, into now, and the others into fields.
 func withClockColumn[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{sqlgen.ScannerFor(now)}, fields(x)...) }
 }
@@ -48,8 +48,8 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRef
 	return rows, err
 }
 
-// SendsByID reads the rows of at most 1,000 IDs, which callers must see to, in any order, and skips
-// unknown IDs. now is on the database's clock; zero if nothing was found.
+// SendsByID returns the rows in any order, without those of unknown IDs. Callers must pass at most
+// 1,000 IDs. now is on the database's clock; zero if nothing was found.
 func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) (all []store.SendOrRefusal, now time.Time, err error) {
 	if len(ids) == 0 {
 		return nil, now, nil
@@ -128,8 +128,9 @@ func (t Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 	return story, err
 }
 
-// SendsOfVerificationSQL selects the sends of the verification @id of @its_recipient, which began
-// after @since. Because of recipient and time, the planner can use only one index.
+// SendsOfVerificationSQL is the condition for the sends s of the verification @id. @its_recipient
+// and @since are the verification's recipient and a time before it began: with both, the planner
+// uses the index by recipient and time.
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 func (t Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {

@@ -42,7 +42,7 @@ type DB struct {
 	observer  Observer // may be nil
 }
 
-// CommitTiming is about the commit of the last send.
+// CommitTiming is when the last send was committed, and how long that took.
 type CommitTiming struct {
 	At   time.Time     // on this process's clock
 	Took time.Duration // the length of the round trip that wrote and committed
@@ -255,8 +255,8 @@ func ReadWithResult[T any](ctx context.Context, db *DB, name string, f func(q Tx
 	return withResult(ctx, name, db.Read, f)
 }
 
-// readLong is ReadWithResult for statements that may take long. In Postgres it needs a transaction,
-// for a longer timeout, and one call reads at a time.
+// readLong is ReadWithResult for statements that may take long. In Postgres it reads in a
+// transaction, which is the scope of the longer timeout, and only one call reads at a time.
 func readLong[T any](ctx context.Context, db *DB, name string, f func(q Tx) (T, error)) (none T, err error) {
 	if db.Dialect == SQLite {
 		return ReadWithResult(ctx, db, name, f)

@@ -21,8 +21,9 @@ type statsPart struct {
 }
 
 // statsParts divides the time range of q: first the hours with stored counts, if there are any,
-// then what is before and after them. It returns one part, to be read from rows, if there are no
-// counts or gaps between them, or if q.IntervalLength isn't a whole number of hours.
+// then the times before and after them. It returns one part, to be read from rows, if no hour has
+// counts, if there is a gap between such hours, or if q.IntervalLength isn't a whole number of
+// hours.
 func (t Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if q.IntervalLength%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
@@ -111,8 +112,8 @@ func (t Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	return s, err
 }
 
-// tallies counts rows by interval, status, reason and rule, and adds opened and approved
-// verifications to each interval's measures.
+// tallies counts rows by interval, status, reason and rule, and adds the numbers of opened and
+// approved verifications to each interval's measures.
 func (t Tx) tallies(q store.StatsQuery, parts []statsPart, measures map[time.Time]store.Measures) ([]store.StatusCount, error) {
 	type row struct {
 		store.StatusCount
@@ -147,7 +148,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 }
 
 // StopCounts counts, for each purpose, the requests in [from, to) that were refused, by rule, and
-// the sends that failed, by reason. Where hours are counted, it reads their counts.
+// the sends that failed, by reason. It reads the stored counts of hours that have them.
 func (db *DB) StopCounts(ctx context.Context, from, to time.Time) ([]store.StopCount, error) {
 	q, err := store.StatsQuery{From: from, To: to, IntervalLength: time.Hour}.Validated()
 	if err != nil {
@@ -233,7 +234,8 @@ func (i intervalStartScanner) Scan(src any) error {
 	return nil
 }
 
-// intervalSQL numbers intervals across changes of the zone's offset.
+// intervalSQL is zoneIntervalSQL with the zone's offset at the time of column, which can change
+// within q's time range.
 func (d dialect) intervalSQL(column string, q store.StatsQuery) string {
 	var b strings.Builder
 	all := q.ZoneOffsets()
@@ -248,8 +250,8 @@ func (d dialect) intervalSQL(column string, q store.StatsQuery) string {
 	return "CASE " + b.String() + "ELSE " + last + " END"
 }
 
-// zoneIntervalSQL numbers intervals of the length each. Interval 0 begins with 1970 at the zone's
-// offset.
+// zoneIntervalSQL computes the number of the interval that has the time of column. Intervals are of
+// the length each, and interval 0 begins with 1970 at the zone's offset.
 func (d dialect) zoneIntervalSQL(column string, offset, each time.Duration) string {
 	if d == SQLite {
 		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())

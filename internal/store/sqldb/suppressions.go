@@ -22,8 +22,8 @@ WHERE lifted_at IS NULL AND until > @now AND (@app = '' OR app = @app) AND chann
 
 	// liftBurstsSQL lifts the suppressions of every burst: if a server refuses many recipients with
 	// the same words, the fault may be the server's and not the addresses'. A burst is of one class
-	// of callers: dead addresses typed by strangers lift no suppression of others. It reads at most
-	// 100 rows to tell whether a group is a burst.
+	// of callers: dead addresses typed by strangers lift no suppression of others. The statement
+	// reads at most 100 rows of a group to decide whether it is a burst.
 	liftBurstsSQL = `
 WITH fresh AS MATERIALIZED (
     SELECT x.id, x.server, x.words, ` + callerClassSQL("x") + ` AS class FROM suppressions x
@@ -45,9 +45,9 @@ GROUP BY x.server, x.words HAVING max(CASE WHEN EXISTS (
   ) THEN 1 ELSE 0 END) = 1 ORDER BY 3 DESC, 1, 2 LIMIT 20`
 )
 
-// LiftDisprovedSQL lifts hard bounces' suppressions within scope (SQL) that a fact disproves: the
-// code was entered, or another server accepted a mail with it that didn't bounce. It reads bounce
-// and fact from rows, so it doesn't matter which was stored first.
+// LiftDisprovedSQL lifts those suppressions within scope (SQL) whose hard bounce a fact disproves:
+// the code was entered, or another server accepted a mail with the same code that didn't bounce.
+// The statement reads bounce and fact from rows, so it doesn't matter which was stored first.
 func LiftDisprovedSQL(scope string) string {
 	return `
 UPDATE suppressions SET lifted_at = @now, lifted_why = '` + store.LiftedAccepted + `'
@@ -74,9 +74,9 @@ const knownRecipient = 90 * 24 * time.Hour
 // settleLockKey lets one replica at a time settle suppressions.
 const settleLockKey = 0x6275727374
 
-// SettleNew lifts the suppression that a send has just caused, if a row disproves it, and all
-// bursts. Finish and IngestProviderEvent call it after their commit, so that of several sends at
-// once the last call sees all. It ignores errors, because SettleSuppressions repeats it.
+// SettleNew lifts the suppression that a send has just caused, if a row disproves it, and those of
+// all bursts. Finish and IngestProviderEvent call it after their commit, so that of several sends
+// at once the last call sees all. It ignores errors, because SettleSuppressions repeats it.
 func (db *DB) SettleNew(ctx context.Context, send uuid.UUID, n store.NewSuppression) {
 	if n.For > 0 && n.Cause == store.CauseHardBounce {
 		_ = db.settle(ctx, `id = @id`, store.SuppressionID(send, n.Cause))

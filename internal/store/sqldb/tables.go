@@ -75,7 +75,8 @@ func WorkAndCodeDestinations(w *store.Work) []any {
 	return append([]any{&w.Code}, WorkDestinations(w)...)
 }
 
-// SetLabelsSQL assigns labels in an UPDATE, each from its name with the prefix from.
+// SetLabelsSQL is the part of an UPDATE that sets each label to the value of the same name with the
+// prefix from, such as "@".
 func SetLabelsSQL(from string) string {
 	return strings.Join(sqlgen.MapSlice(store.LabelNames(), func(name string) string { return name + " = " + from + name }), ", ")
 }
@@ -84,7 +85,7 @@ func SetLabelsSQL(from string) string {
 // empty if the verification was deleted before its send.
 const RefundColumns = `s.app, s.channel, s.purpose, s.recipient, s.verification_id, coalesce(v.class, ''), v.sealed`
 
-// RefundFields scan an attempt and RefundColumns.
+// RefundFields scan an ID, an attempt and RefundColumns.
 func RefundFields(r *store.Refund) []any {
 	v := &r.Verification
 	return []any{

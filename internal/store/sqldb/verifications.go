@@ -33,7 +33,7 @@ func (t Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
 	return true, t.AddAppEvents(id, "", tell...)
 }
 
-// setCanceledIfOpenSQL is a part of an UPDATE.
+// setCanceledIfOpenSQL is an assignment for UPDATE verifications.
 const setCanceledIfOpenSQL = `
     canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END`
 
@@ -81,7 +81,7 @@ func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, erro
 	return db.runOne(ctx, "Redeem", redeemSQL, Args{"id": id, "by": keyHash})
 }
 
-// SetCheckKeySQL is for a check that doesn't count.
+// SetCheckKeySQL is for a check with store.CheckAnswer.KeyReused, which doesn't count.
 const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id AND masked <> '•••'`
 
 // CancelByAdministrator is Cancel with an audit entry, whose outcome is AuditFailed if Cancel
@@ -125,8 +125,8 @@ ORDER BY (` + checkedWithKeySQL + `) IS TRUE DESC, v.created_at DESC, v.id DESC 
 
 const checkedWithKeySQL = `substr(v.check_key, 1, 32) = @key` // 32 is store.CheckKeyHashSize
 
-// VerificationToCheck returns the verification that was last checked with h.CheckKey, else the
-// newest pending one. Error: fault.NotFound.
+// VerificationToCheck returns the holder's verification whose last counted check had h.CheckKey,
+// else the newest pending one. Error: fault.NotFound.
 func (db *DB) VerificationToCheck(ctx context.Context, h store.RecipientVerificationsQuery) (store.Verification, error) {
 	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
