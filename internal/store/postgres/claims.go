@@ -244,7 +244,7 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 			return err
 		}
 	}
-	if err := results.Close(); err != nil { // commits
+	if err := results.Close(); err != nil { // waits for the commit
 		return err
 	}
 	for _, x := range used {

@@ -35,7 +35,7 @@ var erasable = map[string]kinds{
 	// sealed is a caller's code, which identifies nobody. WriteTraces writes one, and an erasure
 	// removes it too
 	"outbox": {nothing: `id due_at attempt queued channel stranger expires_at sealed`},
-	// bucket: encrypted, id: random, or that of a send
+	// bucket is encrypted; id is random, or that of a send
 	"limiter_events": {nothing: `bucket id at until refunded writer seq`},
 	"refunds":        {nothing: `id since attempt`},
 	"failures":       {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},

@@ -68,7 +68,7 @@ func TestPostgresPingBehindALock(t *testing.T) {
 func TestPostgresPingBesideABackup(t *testing.T) {
 	f, db := fixtureOn(t, newDatabase(t))
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
-	// as pg_dump does, for as long as it takes
+	// pg_dump takes this lock, and keeps it until it ends
 	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE write_probe IN ACCESS SHARE MODE`))(t)
 	storetest.OK(t, f.Ping(t.Context()))
 	storetest.OK(t, tx.Rollback(t.Context()))
@@ -91,7 +91,7 @@ func TestPostgresLooksForRoom(t *testing.T) {
 	pool := replicas[0].pool
 	storetest.Must(pool.Exec(t.Context(), `VACUUM FULL write_probe`))(t)
 	pages := 0
-	// a check takes eight pages, the first of which may be the last one of the check before
+	// a check fills eight pages, of which the first may be the last page of the previous check
 	looks := func(what string, want int) {
 		t.Helper()
 		for _, r := range replicas {

@@ -53,7 +53,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	if err := checkServerAt(ctx, config); err != nil {
 		return migrations.WrapError(withCause(err))
 	}
-	apply := deferSettings(config) // a panic of apply ends the start, or the command, on purpose
+	apply := deferSettings(config) // not recovered: a panic of apply should end the start or the command
 	defer func() { err = explainStandby(config, apply, withCause(err)) }()
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()

@@ -85,8 +85,8 @@ func TestMigrateLaterFile(t *testing.T) {
 	f.Admit(t, f.Intent(1))
 }
 
-// While one replica migrates, others wait without a snapshot. With a snapshot, the concurrent
-// creation of an index would wait for them, and they for it. A wait ends with its context.
+// While one replica migrates, others wait without a snapshot. With a snapshot, its CREATE INDEX
+// CONCURRENTLY would wait for them, and they for it. A wait ends with its context.
 func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
@@ -194,7 +194,8 @@ func TestOpenRefusesAnotherEncoding(t *testing.T) {
 }
 
 // A database in which Citus distributes tables is refused, by Open and by Migrate. A database that
-// only has the extension is not. A table stands in for the catalog of Citus, which Debian lacks.
+// only has the extension is not. A table stands in for the catalog of Citus, because Debian has no
+// Citus.
 func TestDistributedTablesAreRefused(t *testing.T) {
 	t.Parallel()
 	at := newDatabase(t)

@@ -139,8 +139,8 @@ func TestPartitionEndsUnderLoad(t *testing.T) {
 	}
 }
 
-// Without a partition for the present time nothing is sent, and every caller gets the reason. The
-// next maintenance makes the partition.
+// Without a partition for the present time nothing is sent, and every caller gets the reason.
+// EnsurePartitions makes the partition.
 func TestPartitionIsMissing(t *testing.T) {
 	f, db, owner := owned(t)
 	all := names(t, db)

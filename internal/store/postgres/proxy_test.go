@@ -162,7 +162,7 @@ func (c *conversation) requests() {
 	}
 }
 
-// committed is the server's last answer to a COMMIT: CommandComplete, its length, and a tag.
+// committed is the server's answer to a COMMIT: CommandComplete, with its length and tag.
 var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
 
 // readyForQuery is the server's answer to each Sync outside a transaction.

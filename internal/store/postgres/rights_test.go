@@ -120,8 +120,8 @@ func as(t *testing.T, address, user string) string {
 	return u.String()
 }
 
-// If the role does not exist and the owner may not make it, the error says so in plain words, and
-// the migration itself stays.
+// If the role does not exist and the owner may not create it, the error says so, and the schema
+// stays migrated.
 func TestMigrateWithoutTheRole(t *testing.T) {
 	address := shared.Server(t).NewDatabase(t)
 	err := Migrate(t.Context(), address, "missing_role")

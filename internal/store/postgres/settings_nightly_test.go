@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only `make nightly` runs this test: by day several settings are tried at once.
+// Only `make nightly` runs this test. TestPostgresSessionIsOurs tries several settings at once.
 
 package postgres
 

@@ -75,7 +75,7 @@ func (db *DB) runOnWriter(ctx context.Context,
 	if notCommitted, err = transaction(conn); err != nil {
 		db.forgetSuccess()
 	}
-	if conn.Conn().PgConn().TxStatus() == 'E' { // a statement failed; so that the connection can be used again
+	if conn.Conn().PgConn().TxStatus() == 'E' { // a statement failed; without a ROLLBACK, Release would close the connection
 		_, _ = conn.Exec(ctx, "ROLLBACK")
 	}
 	if isServerReadOnly(err) {
@@ -91,7 +91,7 @@ func (db *DB) forgetSuccess() {
 	db.roomy.Store(false)
 }
 
-// runAndCommit sends the queued statements, whose results read reads, and a COMMIT. If
+// runAndCommit sends the queued statements and a COMMIT. `read` gets the statements' results. If
 // notCommitted, after an error, nothing was committed.
 func (db *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch,
 	read func(pgx.BatchResults) error,

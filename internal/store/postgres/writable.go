@@ -19,8 +19,8 @@ import (
 )
 
 // withCause adds why Postgres can't write: ErrNoSpace, ErrReadOnly, ErrNoPermission or
-// ErrNoPartition, or errFewPlaces if PgBouncer ended a wait for a connection. An identity that
-// another account has becomes ErrIdentityTaken.
+// ErrNoPartition, or errFewPlaces if PgBouncer ended a wait for a connection. If another account
+// has the identity, it returns ErrIdentityTaken.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -74,7 +74,7 @@ WITH claimed AS (
 ), ` + lockSendTablesSQL
 
 const (
-	probeClaimKeySQL    = `decode(repeat('00', 32), 'hex')` // a keyed hash, so no request has it
+	probeClaimKeySQL    = `decode(repeat('00', 32), 'hex')` // no request has it, because keys are keyed hashes
 	deleteProbeClaimSQL = `DELETE FROM idempotency_keys WHERE key = ` + probeClaimKeySQL
 )
 
@@ -94,7 +94,7 @@ SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infi
 // Each VACUUM returns the table's pages to the system, so that the next check needs new ones.
 const deleteProbeRowsSQL = `DELETE FROM write_probe`
 
-// recheckDiskSpaceSQL makes a replica's next Ping check the free space.
+// recheckDiskSpaceSQL makes the next Ping, of whichever replica, check the free space.
 const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
 // probeStates are the SQL states of a probe that may fail where a send does not: a missing right,
