@@ -100,7 +100,7 @@ func paced(turn time.Duration) func(context.Context) error {
 // A mail above the pace is tried at its turn, however often it was tried before. It waits until its
 // code expires.
 func TestRetryAboveThePace(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.DefaultTick(nil), func(r *vtest.Rig) {
 		for range 9 {
 			r.MailServer.Answer(paced(2 * time.Second))
 		}

@@ -24,12 +24,12 @@ const memory = 60
 // whose outbox has the capacity room. Codes of the purpose login live for 2 min.
 func withSlowMailServer(t *testing.T, each time.Duration, workers, room int, test func(*vtest.Rig)) {
 	t.Helper()
-	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
+	vtest.InBubbleIdle(t, vtest.DefaultTick(func(s *vtest.Settings) {
 		s.Workers = workers
 		login := s.Purposes["login"]
 		login.TTL = 2 * time.Minute
 		s.Purposes["login"] = login
-	}, func(r *vtest.Rig) {
+	}), func(r *vtest.Rig) {
 		r.MailServer.Delay = each
 		r.Svc.Outbox.Capacity = room
 		r.Start()

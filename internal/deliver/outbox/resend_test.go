@@ -119,7 +119,6 @@ func TestResendsGoAnotherWay(t *testing.T) {
 			}
 			vtest.InBubbleIdle(t, func(s *vtest.Settings) {
 				vtest.ServeCountries("DE")(s)
-				s.Tick = 10 * time.Second
 				s.ResendOther = map[recipient.Channel]bool{ch: !c.same}
 			}, func(r *vtest.Rig) {
 				var tried triedWays

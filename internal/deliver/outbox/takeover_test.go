@@ -99,7 +99,7 @@ func (l lateAnswers) Postpone(ctx context.Context, p store.Postponement) (bool, 
 // A postponed row may be due again, and be taken over, before the call of Postpone was answered.
 // Then its next attempt begins at once, and the row is not in doubt.
 func TestPostponedRowIsTakenOverBeforeTheAnswer(t *testing.T) {
-	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+	vtest.InBubbleIdle(t, vtest.DefaultTick(nil), func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateAnswers{r.Store}, r.MailServer, r.Carrier)
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1"))
 		r.Start()

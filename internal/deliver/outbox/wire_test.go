@@ -148,11 +148,11 @@ func TestASpikeIsTaken(t *testing.T) {
 // expires meanwhile ends and gives its place back. After a fifth of a code's life, no more sends
 // are admitted.
 func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
-	onTheWire(t, func(s *vtest.Settings) {
+	onTheWire(t, vtest.DefaultTick(func(s *vtest.Settings) {
 		brief := s.Purposes["default"]
 		brief.Name, brief.TTL, brief.PolicyPurposes, brief.Policy.Name = "brief", time.Minute, []string{"brief"}, "brief"
 		s.Purposes["brief"] = brief
-	}, smtptest.Script{}, func(r *wire) {
+	}), smtptest.Script{}, func(r *wire) {
 		r.down.Store(true)
 		const n, rest = 450, 5 * time.Second
 		var all []verification.Answer

@@ -40,7 +40,7 @@ type post struct {
 
 func inBubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
-	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+	vtest.InBubbleIdle(t, vtest.DefaultTick(nil), func(r *vtest.Rig) {
 		test(&rig{Rig: r, began: time.Now(), answer: map[string]receiver{}})
 	})
 }

@@ -73,7 +73,7 @@ func TestPlaceIsGivenBackUntilTheLimiterAnswers(t *testing.T) {
 		"answers no refund": func(r *vtest.Rig) { r.Limiter.Intercept(vtest.Unreachable("Refund")) },
 		"is away too":       (*vtest.Rig).LoseLimiter,
 	} {
-		vtest.InBubble(t, func(r *vtest.Rig) {
+		vtest.InBubbleWith(t, vtest.DefaultTick(nil), func(r *vtest.Rig) {
 			disturb(r)
 			r.LoseStore()
 			r.WantError(r.SendError(vtest.AskFor(vtest.Ana)), fault.Unavailable)
@@ -91,7 +91,7 @@ func TestPlaceIsGivenBackUntilTheLimiterAnswers(t *testing.T) {
 }
 
 func TestRefusalsAreRecordedAfterDatabaseOutage(t *testing.T) {
-	vtest.InBubble(t, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.DefaultTick(nil), func(r *vtest.Rig) {
 		want := func(what string, count int, wait time.Duration) {
 			t.Helper()
 			row := r.RowBlockedBy("minute", "email", vtest.Ana)

@@ -70,6 +70,7 @@ func startKept(r *vtest.Rig, ahead time.Duration, toDatabase func() time.Duratio
 // networkRules sets rules of scopes that only the limiter counts, and a rule on recipients, which
 // the rows of sends count.
 func networkRules(s *vtest.Settings) {
+	s.Tick = 0
 	s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 9, Window: 2 * time.Hour}
 	vtest.WithRules(quota.Rule{Name: "network", Scope: quota.IP, Limit: 5, Window: time.Hour},
 		quota.Rule{Name: "app", Scope: quota.App, Limit: 6, Per: quota.Day},

@@ -95,12 +95,12 @@ func TestAnAppUnderAttack(t *testing.T) {
 
 // A code that is already long, and a code that is only sent again, keep their lengths.
 func TestCodeLengthUnderAttack(t *testing.T) {
-	vtest.InForms(t, func(s *vtest.Settings) {
+	vtest.InForms(t, vtest.DefaultTick(func(s *vtest.Settings) {
 		boundedApp(5)(s)
 		long := s.Purposes["login"]
 		long.CodeLength = 9
 		s.Purposes["login"] = long
-	}, func(r *vtest.Rig) {
+	}), func(r *vtest.Rig) {
 		before := r.Send(byBrowser("early@example.com"))
 		r.Guess(vtest.Browser, 5, r.Send(byBrowser("attacker@example.com")).View.ID)
 		r.Sleep(time.Second)
@@ -222,7 +222,7 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 // lockout, which only the database refused, gives its place back. After a reset by another process,
 // strangers are admitted within seconds.
 func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
-	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.DefaultTick(wide), func(r *vtest.Rig) {
 		stranger := byBrowser(vtest.Ana)
 		for range 4 {
 			r.Guess(vtest.Browser, 5, r.Send(stranger).View.ID)
@@ -255,7 +255,7 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 // The check that reaches an app's bound is still within it; the next check raises the alarm. A
 // right code does not count.
 func TestAppFailureBoundAlarm(t *testing.T) {
-	vtest.InBubbleWith(t, boundedApp(3), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.DefaultTick(boundedApp(3)), func(r *vtest.Rig) {
 		id := r.SendTo(vtest.Ana).View.ID
 		r.Guess(vtest.BackEnd, 2, id)
 		r.WantApproved(id, r.LastCode())

@@ -23,7 +23,7 @@ import (
 func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
-	vtest.InBubbleWith(t, office, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.DefaultTick(office), func(r *vtest.Rig) {
 		ask := verification.Request{
 			Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9",
 			Labels: store.Labels{Reference: "not needed"},

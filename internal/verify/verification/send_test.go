@@ -196,7 +196,7 @@ func TestWaitingForTheOutcome(t *testing.T) {
 		"refused for good":            {slowly(time.Second, vtest.NoMailbox), 5 * time.Second, store.Failed, true, time.Second},
 		"refused for now":             {later, 10 * time.Second, store.Sent, false, 0},
 		"unknown":                     {slowly(time.Second, unknown), 5 * time.Second, store.Unknown, false, time.Second},
-	}, nil, func(r *vtest.Rig, c row) {
+	}, vtest.DefaultTick(nil), func(r *vtest.Rig, c row) {
 		r.MailServer.Answer(c.answer)
 		began := time.Now()
 		a := r.SendTo(vtest.Ana, vtest.Waiting(c.wait))

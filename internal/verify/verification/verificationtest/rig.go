@@ -105,6 +105,18 @@ func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	})
 }
 
+// DefaultTick makes the jobs, the outbox and the webhooks look for work as often as in production.
+// Without it, a Rig looks once in ten seconds, because most tests await no such look, and hours
+// pass in some of them.
+func DefaultTick(change func(*Settings)) func(*Settings) {
+	return func(s *Settings) {
+		s.Tick = 0
+		if change != nil {
+			change(s)
+		}
+	}
+}
+
 // MinuteTick makes the jobs, the outbox and the webhooks look for work once a minute: for tests in
 // which hours or days pass.
 func MinuteTick(change func(*Settings)) func(*Settings) {
@@ -140,6 +152,7 @@ func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
 		WrongCode: codetest.WrongCodes(t.Name()), Metrics: &Metrics{counts: map[string]int{}},
 	}
 	r.Logger = slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r.Settings.Tick = 10 * time.Second
 	if change != nil {
 		change(&r.Settings)
 	}
