@@ -47,9 +47,9 @@ SELECT current_schema(), ARRAY(
 
 const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// sendRights are the rights without which no code can be sent or checked. A Ping checks only
-// these rights: a replica must answer requests even if a job, such as the retention, lacks a right.
-// A start and the doctor check all rights.
+// sendRights are rights that sending and checking codes needs. A Ping checks only these: a replica
+// must answer requests even if a job, such as the retention, lacks a right. A start and the doctor
+// check all rights.
 var sendRights = map[string]string{
 	"app_events":       "INSERT",
 	"carrier_holds":    "SELECT",
