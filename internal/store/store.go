@@ -7,7 +7,7 @@
 // after the lease any replica takes it over.
 //
 // Package rowrules decides by the rows. sqldb has the store's methods and the statements that both
-// databases share; postgres and sqlite have the statements of each send, and both pass storetest.
+// databases share; postgres and sqlite have the statements that differ, and both pass storetest.
 // Users of the store declare the methods they need. docs/ARCHITECTURE.md says how to add a field, a
 // filter or a table.
 //

@@ -24,6 +24,7 @@ func TestParseEmail(t *testing.T) {
 		{`"ana..b."@example.com`, `"ana..b."@example.com`, "a•••@example.com"}, // only quotes allow these dots
 		{`"ana"@example.com`, "ana@example.com", "a•••@example.com"},
 		{"<jean-luc@example.com>", "jean-luc@example.com", "j•••@example.com"},
+		// These are unusual, but valid as they are.
 		{"Ana.Maria@Example.COM", "Ana.Maria@example.com", "A•••@example.com"}, // case is kept in the local part
 		{"-a!#$%&'*+-/=?^_`{|}~9@163.com", "-a!#$%&'*+-/=?^_`{|}~9@163.com", "-•••@163.com"},
 		{longest, longest, "l•••" + longest[64:]},

@@ -54,8 +54,8 @@ func (e *Error) NoMailbox() bool { return e.isAbout(AboutMailbox) }
 //
 //   - Elsewhere is set.
 //   - used is not empty and lacks name, and the refusal is about neither the recipient nor us.
-//     UnusedFirst may have moved name to the front only because it is not in used, so the names in
-//     used may still be tried.
+//     UnusedFirst may have moved name to the front only because used lacks it, so the names that
+//     used has may still be tried.
 //   - acceptedBy is not empty and lacks name, the failure has no Reason, and the refusal is not
 //     about us. Another server or carrier accepted an earlier message, so this refusal proves
 //     nothing.

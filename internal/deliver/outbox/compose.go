@@ -32,8 +32,8 @@ func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmit
 // It checks block lists and number rules again, because the configuration may have changed. It
 // returns the function that sends the message. If the message must not or cannot be sent, it
 // returns nil and the outcome. The parameter used has the providers that earlier sends used. Other
-// providers that work are tried before them. The parameter acceptedBy has those providers in used
-// that accepted an earlier message.
+// providers that work are tried before them. The parameter acceptedBy has those of them that
+// accepted an earlier message.
 func (o *Outbox) compose(set policy.Set, w store.Work, used, acceptedBy []string) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]

@@ -160,7 +160,7 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 	p.Until(`document.querySelector("[name=status]").value === "failed"`)
 	expect("the page", `location.search`, "")
 
-	// A search is followed by Back and another search, and a form by Back.
+	// After a search or a posted form, Back leaves the fields writable.
 	p.Go(site + "/admin")
 	r.Must(p.Keys("/"))
 	p.Leads("/admin?recipient=", func() { r.Must(p.Keys("ana@example.com\r")) })

@@ -31,7 +31,7 @@ func choicesInAnOpenList(t *testing.T, browser chromium) {
 	w.do(opened, chromedp.KeyEvent(kb.ArrowDown+kb.Escape))
 	w.wantEval(`location.pathname + location.search + "|" + document.activeElement.name`, "/admin|status")
 
-	// A finger opens the list, and a keyboard chooses.
+	// After a touch opened the list, Enter applies a choice made by keyboard.
 	w.goTo("/admin")
 	touch := func(kind input.DispatchTouchEventType, points ...*input.TouchPoint) step {
 		points = append([]*input.TouchPoint{}, points...) // an end has no points, and the protocol refuses null
@@ -43,7 +43,8 @@ func choicesInAnOpenList(t *testing.T, browser chromium) {
 	w.Until(`document.activeElement.name === "status"`)
 	w.leads("/admin?status=", chromedp.KeyEvent(kb.ArrowDown+kb.Enter))
 
-	// The wheel over a field chooses nothing. A press beside the fields leaves a field.
+	// The wheel over a field chooses nothing. A click beside the fields applies the choice made by
+	// keyboard.
 	w.goTo("/admin")
 	w.do(chromedp.Focus(chromedp.CSS("[name=status]")))
 	x, y := w.middle("[name=status]")

@@ -325,8 +325,8 @@ func TestWithoutFormula(t *testing.T) {
 		"%x": "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx", "\rx": "'\rx",
 		"\nx": "'\nx", "\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x", "＝1": "'＝1",
 		"＠x": "'＠x", "\u200b=1": "'\u200b=1", "\xff=1": "\ufffd=1",
-		// These cells are changed, too, because a program may divide lines at semicolons, tabs or
-		// bars, or at a line's end within a cell.
+		// A program may divide lines at commas, semicolons, tabs or bars, or at a line's end within
+		// a cell, so each part is treated as a cell.
 		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1", "x;\"=1\";": "x;'\"=1\";",
 		"a\r\nb": "a\r\nb", "a; b, -1": "a; b,' -1", "x;;y": "x;;y",
 	} {

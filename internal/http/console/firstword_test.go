@@ -104,7 +104,7 @@ var firstWords = []struct{ typed, says string }{
 	{"paul@example.com", "Accepted by mx1.example.net at T (250 2.0.0). | Since T this recipient gets no mail (by hand · asked for no more mail · admin), until T. " +
 		"Lift the suppression before a code is sent again. Ask them to check spam; the code works until T."},
 	{"otto@example.com", "Refused at T (rule minute); T was left. | They can ask again from T. | Before it, at T, they were sent a code for login: sent. See that send"},
-	// Nothing was sent to these people, or the search finds nothing.
+	// These searches find no send.
 	{"nora(at)example.com", "No request for n•••@example.com is recorded, as far back as the database goes. | " + norows},
 	{"zoe@example.com", "No request for z•••@example.com is recorded, as far back as the database goes. | " +
 		"Since T this recipient gets no mail (by hand · a complaint by letter · admin), until T. Lift the suppression before a code is sent again. " + norows},

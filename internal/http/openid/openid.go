@@ -43,7 +43,7 @@ type Provider struct {
 	client   *http.Client
 	now      func() time.Time
 
-	turn  chan struct{} // lock of known; a channel, so that a waiting login can give up
+	turn  chan struct{} // locks the field known; a channel, so that a waiting login can give up
 	known *metadata
 }
 

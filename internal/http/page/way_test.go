@@ -82,9 +82,10 @@ func theWholeWay(t *testing.T, browser context.Context) {
 }
 
 // wrongCodes tests that the field explains each wrong code that is submitted. Each complete code
-// that was not yet sent is checked automatically. A typing mistake stays in the field, costs no
-// attempt, and is corrected by the next key or by pasting a message over it. After another message
-// was sent, a code that was wrong before is checked again, since the message may have another code.
+// that was not yet submitted is checked automatically. A typing mistake stays in the field, costs
+// no attempt, and is corrected by the next key or by pasting a message over it. After another
+// message was sent, a code that was wrong before is checked again, since the message may have
+// another code.
 func wrongCodes(t *testing.T, browser context.Context) {
 	b := onAWidget(t, browser, accepting(t))
 	b.run(`Date.prototype.toDateString = function () { return String(+this) }`) // makes each time belong to another day

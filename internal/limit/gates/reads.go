@@ -54,7 +54,7 @@ type readKey struct {
 
 type sharedRead[T any] struct {
 	done       chan struct{} // closed when the read has ended, and all fields below are set
-	beganAt    time.Time     // like askedAt, but on the clock that timers use; set before the read is in last
+	beganAt    time.Time     // time.Now when the read began, for readPause; set before sharedReads.last has the read
 	inARow     int           // how many reads began before, each within reuseFor of the next
 	askedAt    time.Time     // when it began, on this process's clock
 	answeredAt time.Time     // on this process's clock

@@ -192,15 +192,15 @@ func (l *ledger) neverOverThePolicy() {
 	}
 }
 
-// shares reports whether a row counted for a recipient and a purpose under all policies that were
-// in force at an instant.
+// shares reports whether a row belongs to the recipient, and shared its limits with the purpose
+// under all policies that were in force at an instant.
 func (l *ledger) shares(row store.SendOrRefusal, of recipient.Hash, purpose string, at time.Time) bool {
 	return row.Recipient == of && (row.Purpose == purpose ||
 		!slices.ContainsFunc(l.inForce(at), func(number int) bool { return number&split != 0 }))
 }
 
-// limitsAt returns, by window, the loosest limits that were in force at an instant or during a
-// request that was under way then.
+// limitsAt returns, by window, the loosest limits of rules on recipients that were in force at an
+// instant or during a request that was under way then.
 func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	limits := map[time.Duration]int{}
 	for _, number := range l.inForce(at) {

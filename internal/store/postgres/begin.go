@@ -283,8 +283,8 @@ type joinCandidate struct {
 	id string
 }
 
-// listCandidates lists the verifications that calls may join: the one named by Join or, from held,
-// the open ones of the call's holder.
+// listCandidates lists the verifications that calls may join: the one that Join names, or the open
+// ones of the call's holder. The parameter held has the latter, by call.
 func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {

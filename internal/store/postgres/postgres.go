@@ -1,6 +1,7 @@
-// Package postgres keeps the data in a Postgres that replicas share. It has the statements for
-// sending and checking codes, the hourly counts, the partitions, the migrations and the rights of
-// the service's role. Package sqldb has all others.
+// Package postgres is the store in a Postgres that replicas share. It has the statements that
+// differ from those of SQLite (see sqldb.PerDatabase and sqldb.Engine), the partitions, the
+// migrations, and the rights of the service's role. Package sqldb has the statements that both
+// databases share.
 package postgres
 
 import (

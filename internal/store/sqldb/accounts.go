@@ -77,12 +77,12 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 	})
 }
 
-// Account may return fault.NotFound.
+// Account returns fault.NotFound if no account has this name.
 func (db *DB) Account(ctx context.Context, name string) (store.Account, error) {
 	return db.account(ctx, "Account", ` WHERE a.name = @value`, name)
 }
 
-// AccountByIdentity may return fault.NotFound.
+// AccountByIdentity returns fault.NotFound if no account has this identity.
 func (db *DB) AccountByIdentity(ctx context.Context, identity string) (store.Account, error) {
 	return db.account(ctx, "AccountByIdentity", ` WHERE a.identity = @value AND a.identity <> ''`, identity)
 }

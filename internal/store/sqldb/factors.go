@@ -46,7 +46,7 @@ func (db *DB) changeAndAudit(ctx context.Context, name string, act store.AuditEn
 	})
 }
 
-// SecondFactor may return fault.NotFound.
+// SecondFactor returns fault.NotFound if the account has none.
 func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFactor, error) {
 	if !store.AreValidTexts(account) {
 		return store.SecondFactor{}, fault.NotFound

@@ -20,12 +20,12 @@ var (
 	verificationSQL = `SELECT ` + VerificationColumns + ` FROM verifications v WHERE v.id = @id`
 )
 
-// Send may return fault.NotFound.
+// Send returns fault.NotFound if no send has this ID.
 func (t Tx) Send(id uuid.UUID) (store.Send, error) {
 	return queryFirst(t, sendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
 }
 
-// Verification may return fault.NotFound.
+// Verification returns fault.NotFound if no verification has this ID.
 func (t Tx) Verification(id string) (store.Verification, error) {
 	return queryFirst(t, VerificationFields, verificationSQL, Args{"id": id})
 }
@@ -85,7 +85,8 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 	return r.FilterInPlace(rows), err
 }
 
-// SendDetails may return fault.NotFound.
+// SendDetails returns a send or refusal and the rows that explain it, or fault.NotFound if neither
+// has this ID.
 func (db *DB) SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error) {
 	return ReadWithResult(ctx, db, "SendDetails", func(q Tx) (store.SendDetails, error) { return q.sendDetails(id) })
 }

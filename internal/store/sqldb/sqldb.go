@@ -1,6 +1,7 @@
 // Package sqldb has the store's methods, and the statements that Postgres and SQLite share. Where
-// their texts differ, a dialectSQL has both. The methods of each send and check are PerDatabase's,
-// in the packages postgres and sqlite. See docs/decisions/0007-storage.md.
+// their texts differ, a dialectSQL has both. The methods of each send and check, and some of
+// maintenance, are PerDatabase's, in the packages postgres and sqlite. See
+// docs/decisions/0007-storage.md.
 package sqldb
 
 import (
@@ -239,7 +240,7 @@ func QueryAll[T any](q Tx, fields func(*T) []any, statement string, args Args) (
 	return rows, nil
 }
 
-// queryFirst may return fault.NotFound.
+// queryFirst returns the first row, or fault.NotFound if there is none.
 func queryFirst[T any](q Tx, fields func(*T) []any, statement string, args Args) (x T, err error) {
 	rows, err := QueryAll(q, fields, statement, args)
 	if err != nil {

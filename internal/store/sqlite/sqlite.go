@@ -1,5 +1,5 @@
 // Package sqlite is the store in one SQLite file, for one process: the connections, and the
-// statements that run for each send.
+// statements that differ from those of Postgres.
 package sqlite
 
 import (

@@ -58,7 +58,8 @@ type View struct {
 }
 
 // SendView is one send of a verification: the request's own send in the answer to a request for a
-// code, and the newest one in the answer to Get or Cancel. A check leaves it empty.
+// code, and the newest one in the answer to Get or Cancel. The result of a check has none: Number
+// is 0.
 type SendView struct {
 	ID     string
 	Number int

@@ -28,8 +28,8 @@ func newConnLimit(least, begin, most int) connLimit {
 // connCounts counts a pool's connections by state.
 type connCounts struct {
 	open     int // sessions in use, being opened, or idle
-	unproven int // how many of open are not proven; see session.proven
-	quits    int // sessions that are saying QUIT, not counted in open
+	unproven int // open connections that are not proven; see session.proven
+	quits    int // sessions that are saying QUIT; not counted in the field open
 }
 
 // total returns the number that the server sees.

@@ -101,7 +101,7 @@ type requests struct {
 	*rand.Rand
 	known  apptest.Answer
 	own    string // the ID of a code that its caller checks
-	owner  string // the recipient of own
+	owner  string // the recipient of that code
 	public func(*http.Request)
 }
 
