@@ -1,5 +1,5 @@
 // Command demo serves sendcode with a week of made-up sends, for this machine only: `make demo`.
-// SENDCODE_ADDR is the address.
+// SENDCODE_ADDR sets the address.
 package main
 
 import (

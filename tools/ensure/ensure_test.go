@@ -14,7 +14,8 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Before an installation as root, a line says how large it is. With ENSURE=no nothing is installed.
+// sizes finds the lines in which apt-get prints the size of an installation. mayInstall returns
+// true only for root, and not with ENSURE=no.
 func TestInstallingIsSaidBefore(t *testing.T) {
 	const simulated = `Reading package lists...
 0 upgraded, 3 newly installed, 0 to remove and 1 not upgraded.
@@ -39,8 +40,8 @@ Abort.
 	}
 }
 
-// The command line names the parts that are needed. Without names, all parts are needed except
-// those of `make nightly`.
+// named returns the parts with the given names, all parts for "nightly", and all except those of
+// `make nightly` without names. It fails for an unknown name.
 func TestNamedParts(t *testing.T) {
 	two, err := named([]string{locate.Redis.Name, locate.Postgres.Name})
 	if err != nil || len(two) != 2 || two[0].Name != "redis-server" {
@@ -59,7 +60,8 @@ func TestNamedParts(t *testing.T) {
 
 func isPatroni(p locate.Part) bool { return p.Name == locate.Patroni.Name }
 
-// Missing parts are named, and installed from their packages. Parts that are present are neither.
+// missing returns the parts without a program in the PATH, and lists returns their names and
+// packages.
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)

@@ -77,7 +77,7 @@ func named(names []string) (parts []locate.Part, err error) {
 	return parts, nil
 }
 
-// mayInstall reports whether programs are installed for a user. They are for root on Debian, unless
+// mayInstall reports whether ensure installs programs for a user: for root on Debian, unless
 // ENSURE=no.
 func mayInstall(uid int) bool {
 	_, err := exec.LookPath("apt-get")

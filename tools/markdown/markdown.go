@@ -1,5 +1,5 @@
-// Package markdown finds the relative links of Markdown documents; a test and the release use it.
-// Links in fenced blocks count as text.
+// Package markdown finds the relative links of Markdown documents, for tools/release and a test in
+// internal/prove/house. Links in fenced blocks count as text.
 package markdown
 
 import (

@@ -38,7 +38,7 @@ type tests struct {
 	Flags   []string
 }
 
-// equalMutants are the mutants of one operator in a function that no test can notice.
+// equalMutants are the mutants of one operator in one function, if no test can notice them.
 type equalMutants struct {
 	Func, Operator, Why string
 }
@@ -103,7 +103,7 @@ func open(root string, a *area) (*source, error) {
 	return s, s.check("", nil, s.info)
 }
 
-// inOrder sorts mutants by a hash of the seed and their names. So each seed begins with other
+// inOrder sorts mutants by a hash of the seed and their names, so that each seed begins with other
 // mutants.
 func inOrder(all []mutant, seed int) {
 	hashes := map[string][32]byte{}
@@ -153,7 +153,7 @@ func fingerprint(root string, m mutant, text []byte, packages map[string][]byte)
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// fileText returns the text of the mutant's file as it is now.
+// fileText returns the unchanged text of the mutant's file.
 func fileText(s *source, m mutant) ([]byte, error) {
 	if text, found := s.texts[m.File]; found {
 		return text, nil

@@ -66,7 +66,7 @@ type state string
 const (
 	caught state = "caught"
 	alive  state = "alive"
-	equal  state = "equal" // in effect; the list says why
+	equal  state = "equal" // no test can notice it; mutants.yaml says why
 )
 
 // result is a line of the file of results. It is valid while the changed file, the mutant's tests
@@ -177,7 +177,7 @@ func openResults(name string) (known map[string]result, file *os.File, err error
 	known = map[string]result{}
 	for line := range bytes.Lines(old) {
 		var r result
-		if json.Unmarshal(line, &r) == nil { // skips a line that a stop has cut short
+		if json.Unmarshal(line, &r) == nil { // skips a line that an interrupted run did not finish
 			known[r.Fingerprint] = r
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // testFunc matches the start of a test's declaration.
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
-// Each package in the list exists, and together they have at least a thousand mutants. Each test
-// that the list names exists, and so does each function with mutants that no test can notice.
+// Each package in mutants.yaml exists, and together they have at least a thousand mutants. Each
+// -run flag matches a test, and each entry of equal matches a mutant.
 func TestTheListFitsTheCode(t *testing.T) {
 	areas, err := readAreas(listText)
 	if err != nil {
@@ -64,9 +64,9 @@ areas:
     equal: [{func: abs, operator: bound, why: 0 is its own negative}]
 `
 
-// The first test that fails catches a mutant, even in an embedded script. A mutant that no test
-// notices lives. A mutant that has no effect or does not compile is not run. Known results are not
-// computed again. Each seed tries the same mutants in another order.
+// run prints the first test that fails for a mutant, also of an embedded script, and "alive" if
+// none fails. It runs no test for a mutant that has no effect or whose result is known. Each seed
+// gives another order. With a budget that is used up, the rest is skipped.
 func TestRun(t *testing.T) {
 	t.Setenv("GOFLAGS", "")
 	o := options{root: "testdata/sample", results: filepath.Join(t.TempDir(), "results"), seed: 1, least: 100}

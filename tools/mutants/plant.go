@@ -20,11 +20,11 @@ import (
 // mutant is one small change of a file.
 type mutant struct {
 	File     string // relative to the root
-	Func     string // a function with its receiver, the constants and variables of a package, or a file that is not Go
+	Func     string // a function with its receiver, a constant or variable, or a file's name
 	Operator string
 	Line     int
 
-	start, end int    // where the old text stands in the file, in bytes
+	start, end int    // the old text is between these offsets in the file, in bytes
 	old, with  string // the old and the new text
 	pkg        *area
 	number     int // counts the mutants of the same function and operator, from 1
@@ -53,27 +53,28 @@ type planter struct {
 	source *source
 	file   string
 	text   []byte
-	in     string // the function that it visits
+	in     string // mutant.Func of the mutants that it adds
 	counts map[string]int
 	all    []mutant
 }
 
-// plant returns all mutants of a package's files, in the order of the text. Some of the Go mutants
-// do not compile; see source.compiles. These are the operators:
+// plant returns all mutants of an area: those in the Go files of its package, those in its Lua
+// scripts, and those of its Also. Some of the Go mutants do not compile; see source.compiles. These
+// are the operators:
 //
-//	condition   a condition, a result or an argument of type bool is negated
+//	condition   the condition of an if or a case, a result or an argument of type bool is negated
 //	operand     one side of && or || is left out
 //	bound       a comparison is shifted by one or turned round, + and -, * and /, min and max are exchanged
-//	branch      a branch or the body of a loop is emptied
+//	branch      a branch or the body of a range loop is emptied
 //	error       nil is returned in place of an error
-//	constant    a number is raised by one; true and false are exchanged
+//	constant    an integer is raised by one; true and false are exchanged
 //	call        a call whose result is not used is left out
 //	assignment  an assignment is left out
 //	defer       a deferred call is left out
-//	element     a field of a struct or an element of a list is left out
-//	context     a context ends with the request's, though the code says context.WithoutCancel
+//	element     a field or an element of a composite literal is left out
+//	context     context.WithoutCancel(ctx) becomes ctx
 //	sql, lua    a comparison, a number or a keyword of a statement or a script is exchanged or left out
-//	also        a change that mutants.yaml has, because no operator makes it
+//	also        a change that mutants.yaml lists, because no other operator makes it
 func plant(s *source) (all []mutant, err error) {
 	p := planter{source: s, counts: map[string]int{}}
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
@@ -125,7 +126,7 @@ func plant(s *source) (all []mutant, err error) {
 	return p.all, nil
 }
 
-// replace adds a mutant that replaces a node, or the nodes from..to.
+// replace adds a mutant that replaces the text from one position to another.
 func (p *planter) replace(operator string, from, to token.Pos, with string) {
 	f := p.source.fset.File(from)
 	p.add(operator, f.Offset(from), f.Offset(to), with)
@@ -145,14 +146,14 @@ func (p *planter) textOf(n ast.Node) string {
 	return string(p.text[f.Offset(n.Pos()):f.Offset(n.End())])
 }
 
-// comparisons maps operators, of comparisons and of arithmetic, to their replacements.
+// comparisons maps operators of comparison and arithmetic to their replacements.
 var comparisons = map[token.Token]string{
 	token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">", token.EQL: "!=", token.NEQ: "==",
 	token.ADD: "-", token.SUB: "+", token.MUL: "/", token.QUO: "*",
 }
 
 // visit adds the mutants of a node. It leaves out changes that a test can hardly notice: the sizes
-// in a call of make, and the text of a log line.
+// of arrays and in calls of make, and log lines.
 func (p *planter) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.IfStmt:
@@ -218,7 +219,7 @@ func (p *planter) visit(n ast.Node) bool {
 }
 
 // remove adds a mutant without a call. It leaves out calls that lock or unlock, because without
-// them every test of the function waits until its timeout.
+// them nearly every test of the function hangs or crashes, whatever it checks.
 func (p *planter) remove(operator string, from, to token.Pos, x ast.Expr) {
 	if call, is := x.(*ast.CallExpr); is && !lockMethod.MatchString(types.ExprString(call.Fun)) {
 		p.replace(operator, from, to, "")
@@ -239,8 +240,8 @@ func (p *planter) negateAll(all []ast.Expr) {
 	}
 }
 
-// leaveOut adds a mutant for each named field of a struct literal, and for each element of a list
-// or map literal. The mutant lacks this field or element.
+// leaveOut adds a mutant for each named field of a struct literal, and for each element of another
+// composite literal. The mutant lacks this field or element.
 func (p *planter) leaveOut(n *ast.CompositeLit) {
 	for i, x := range n.Elts {
 		_, keyed := x.(*ast.KeyValueExpr)
@@ -327,7 +328,7 @@ func (p *planter) words(operator string, offset int, tokens tokenTable, literal 
 		text = literal[0]
 	}
 	for _, at := range tokens.pattern.FindAllStringSubmatchIndex(text, -1) {
-		if at[2] < 0 { // a comment or a text
+		if at[2] < 0 { // a comment or a string
 			continue
 		}
 		word := text[at[2]:at[3]]
@@ -335,7 +336,7 @@ func (p *planter) words(operator string, offset int, tokens tokenTable, literal 
 		if n, err := strconv.Atoi(word); err == nil {
 			with, found = strconv.Itoa(n+1), true
 		}
-		if strings.HasSuffix(word, ")") { // the word is a call
+		if strings.HasSuffix(word, ")") { // a call in Lua, which is left out
 			with, found = "", true
 		}
 		if found {
@@ -344,7 +345,7 @@ func (p *planter) words(operator string, offset int, tokens tokenTable, literal 
 	}
 }
 
-// source is the parsed package of an area.
+// source is the parsed and type-checked package of an area.
 type source struct {
 	area  *area
 	root  string

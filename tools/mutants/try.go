@@ -17,10 +17,11 @@ import (
 type tester struct {
 	options
 	sound    map[string]bool   // the runs of tests that pass without a mutant
-	packages map[string][]byte // the hashes of packages
+	packages map[string][]byte // see fingerprint
 }
 
-// result returns the known result of a mutant, or runs its tests.
+// result returns what is known of a mutant, by fingerprint or from mutants.yaml, or else runs its
+// tests.
 func (t tester) result(ctx context.Context, s *source, m mutant, known map[string]result) (result, error) {
 	original, err := fileText(s, m)
 	if err != nil {
@@ -72,8 +73,8 @@ func (t tester) overlay(dir string, m mutant, text []byte) (string, error) {
 }
 
 // failing returns a test that notices the overlay, or "". Unless the test panics or runs out of
-// time, it must fail twice with the overlay, because it may also fail on a busy machine. It must
-// pass without the overlay, because otherwise it would seem to notice every mutant.
+// time, it must fail twice with the overlay, because one failure can be due to a busy machine. It
+// must pass without the overlay, because otherwise it would seem to notice every mutant.
 func (t tester) failing(ctx context.Context, overlay string, x tests) (string, error) {
 	name, err := t.run(ctx, overlay, x)
 	if name == "" || err != nil {
@@ -96,7 +97,7 @@ func (t tester) failing(ctx context.Context, overlay string, x tests) (string, e
 	return name, nil
 }
 
-// After these errors of a mutant, other mutants can still be tried.
+// After these errors, run goes on with the next mutant.
 var (
 	errBuild   = errors.New("it does not build")
 	errUnsound = errors.New("nothing is known")
@@ -107,7 +108,8 @@ const (
 	panicked = "(panic)"
 )
 
-// run returns the innermost test that failed first, or "".
+// run returns the name of the test that failed first, with its subtest, if there is one. It returns
+// timedOut after the timeout, panicked if the output names no test, and "" if all tests passed.
 func (t tester) run(ctx context.Context, overlay string, x tests) (name string, err error) {
 	args := []string{
 		"test", "-tags=nightly", "-vet=off", "-count=1", "-short", "-failfast", "-timeout=" + t.timeout.String(),

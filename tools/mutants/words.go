@@ -3,7 +3,7 @@ package main
 import "regexp"
 
 // tokenTable has the tokens of a language with their replacements. Group 1 of the pattern is a
-// token. The pattern also matches comments and texts, so that no token within them is replaced.
+// token. The pattern also matches comments and strings, so that no token in them is replaced.
 type tokenTable struct {
 	pattern *regexp.Regexp
 	with    map[string]string // the replacements, by the token in capitals; numbers are raised by one

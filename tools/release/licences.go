@@ -18,8 +18,8 @@ import (
 // licenceFile matches the names of files with the terms of a module.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// licences returns the terms of a module, from the module cache. A module without terms is an
-// error, since it may not be redistributed.
+// licences returns the files with a module's terms, by name, from the module cache. It fails for a
+// module without terms, because such a module may not be redistributed.
 func (r release) licences(module string) (map[string][]byte, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", module)
 	cmd.Dir = r.tree
@@ -50,9 +50,10 @@ func (r release) licences(module string) (map[string][]byte, error) {
 // patents.
 var notTerms = regexp.MustCompile(`(?i)^(notice|patents)`)
 
-// named returns the licences of a module's files: first those with an SPDX identifier, in order,
-// then the others by the file's name, for example SQLite's, which is in the public domain. If a
-// module has no known licence, named returns an error, because its terms have not been reviewed.
+// named returns the licences in a module's files: first the SPDX identifiers of those that
+// licensecheck recognizes, sorted, then the names of the other files, such as SQLite's, which is in
+// the public domain. It fails if licensecheck recognizes none, because such terms have not been
+// reviewed.
 func named(files map[string][]byte) (*cyclonedx.Licenses, error) {
 	ids, others := map[string]bool{}, map[string]bool{}
 	for name, text := range files {

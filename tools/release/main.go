@@ -40,19 +40,20 @@ var copied = map[string]string{
 	"sendcode.yaml": "internal/run/config/example.yaml",
 }
 
-// example is a file of the tree that an archive has under another name.
+// example maps a file of the tree, by its path there, to its name in an archive. relink changes the
+// links to it.
 var example = map[string]string{"internal/run/config/example.yaml": "sendcode.yaml"}
 
-// release is one run: the tree, the folder of the archives, the program's version, the instant of
-// every file, and how go build is called.
+// release is one run: the tree, the folder for the archives, the program's version, the
+// modification time of every file, and the flags and environment of go build.
 type release struct {
 	tree, out, version string
 	at                 time.Time
 	flags, environ     []string
 }
 
-// A program that is built with these flags contains no path, no time and no state of the checkout.
-// It needs no C library.
+// A program that is built with these flags and variables contains no path, no time and no state of
+// the checkout. It needs no C library.
 var (
 	reproducible = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X sendcode/internal/run/app.version="}
 	anywhere     = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}

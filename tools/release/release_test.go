@@ -1,6 +1,6 @@
 //go:build nightly
 
-// Only `make nightly` runs these tests: they build archives and images.
+// Only `make nightly` runs these tests, because they build an archive.
 
 package main
 
@@ -26,13 +26,12 @@ import (
 )
 
 // An archive, unpacked in an empty folder, works as its own README says: the program starts without
-// settings and takes a request.
+// a settings file and accepts a request.
 func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
 	r := release{
 		tree: "../..", out: out, version: "0.1.0-test", at: time.Unix(1e9, 0).UTC(),
-		// The flags are the same as in other tests, so the compiled packages are only linked once
-		// more.
+		// go build has the packages in its cache, since other tests build them with the same flags.
 		flags: []string{"-ldflags=-s -X sendcode/internal/run/app.version="},
 	}
 	servertest.OK(t, r.make([]string{runtime.GOOS + "/" + runtime.GOARCH}))
@@ -108,8 +107,8 @@ func decidedBy(t *testing.T, parts []cyclonedx.Component) {
 	}
 }
 
-// A link to a file in the archive stays. A link to the source becomes plain text. A link to the
-// example leads to its place.
+// relink keeps a link to a file in the archive, makes a link to a source file plain text, and moves
+// a link to the example settings to their place in the archive. It fails if a heading is missing.
 func TestRelink(t *testing.T) {
 	files := map[string][]byte{
 		"docs/a.md": []byte(
@@ -125,8 +124,7 @@ func TestRelink(t *testing.T) {
 	}
 }
 
-// A module without a file that has a known licence may not be redistributed. licences.md has the
-// known licences.
+// named fails if licensecheck recognizes no licence in a module's files. A notice is no licence.
 func TestNamed(t *testing.T) {
 	for _, file := range []string{"LICENSE", "NOTICE"} {
 		if got, err := named(map[string][]byte{file: []byte("Ask us.")}); err == nil {
@@ -170,7 +168,7 @@ func asTheReadmeSays(t *testing.T, folder string) {
 // The bytes of an archive do not depend on the order in which files were found.
 func TestPackIsReproducible(t *testing.T) {
 	var first []byte
-	for range 20 { // a map has another order each time
+	for range 20 { // ranging over a map has another order each time
 		packed, err := pack("x", map[string][]byte{"a": {1}, "b": {2}, "sendcode": {3}, "c/d": {4}}, time.Unix(1e9, 0))
 		if err != nil || first != nil && !bytes.Equal(first, packed) {
 			t.Fatalf("not the same bytes (%v)", err)

@@ -24,8 +24,8 @@ import (
 // pictures is the folder with the README's pictures of the page and the console.
 const pictures = "docs/pictures"
 
-// scene is one picture of the demonstration. It has the steps in a tab, and the size of the
-// picture. The README shows the page and the console side by side, so they have the same height.
+// scene is one picture of the demonstration: its size, and the steps in a tab that lead to it. The
+// README shows the page and the console side by side, so their pictures have the same height.
 type scene struct {
 	name          string
 	width, height int64
@@ -52,8 +52,8 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 
 var wholeBanner = regexp.MustCompile(`(?s)page +(http://\S+?)/?\n.*password +(\S+)\n`)
 
-// readBanner waits until the service prints its address, and goes on reading what the service
-// prints later.
+// readBanner waits until the service prints its address and password. It discards what the service
+// prints later, because without a reader the service would wait.
 func readBanner(banner io.Reader) (base, password string, err error) {
 	said, lines := "", bufio.NewScanner(banner)
 	for lines.Scan() {
@@ -124,7 +124,7 @@ const showsChinese = `(() => {
 	return drawn("中") !== drawn("文");
 })()`
 
-// openFailed opens the first failed send in a list whose reply is in English, the README's
+// openFailed opens the first failed send in the list that has a reply in English, the README's
 // language.
 const openFailed = `[...document.querySelectorAll("main tbody tr")].find(row => {
 	if (!row.innerText.includes("✕")) return false;
@@ -142,7 +142,8 @@ func capture(tab context.Context) (image.Image, error) {
 	return png.Decode(bytes.NewReader(shot))
 }
 
-// in returns an expression for an element of the page's widget. The element may not exist yet.
+// in returns a JavaScript expression for an element of the page's widget, or for nothing as long as
+// the element does not exist.
 func in(selector string) string {
 	return fmt.Sprintf(`document.querySelector("send-code")?.shadowRoot?.querySelector(%q)`, selector)
 }
@@ -152,7 +153,7 @@ func focus(selector string) chromedp.Action[chromedp.Void] {
 	return until(`(e => { e?.focus(); return e && e.getRootNode().activeElement === e })(` + in(selector) + `)`)
 }
 
-// until waits until a script returns true in the page.
+// until waits until a JavaScript expression is true in the page. One that fails counts as false.
 func until(script string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		look := time.NewTicker(50 * time.Millisecond)

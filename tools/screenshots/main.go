@@ -1,6 +1,7 @@
-// Command screenshots draws the README's pictures of the page and the console into docs/pictures.
-// They show the week that make demo simulates. It needs a Chromium and no back end. Tests that
-// check the page's cards and the console's pages keep pictures of these.
+// Command screenshots takes the README's pictures of the page and the console, and writes them to
+// docs/pictures. They show the week that make demo simulates. The command serves this week itself,
+// and needs only a Chromium. `make screenshots` also runs the tests that take pictures of other
+// pages.
 package main
 
 import (

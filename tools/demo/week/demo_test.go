@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// The week of the demonstration has sends of both channels with every outcome, refusals of several
-// rules, and actions of administrators. The service starts on its database.
+// After play, the database has sends of both channels with every outcome, refusals by several
+// rules, and audit entries. The service starts on this database and prints its usual banner.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -74,12 +74,13 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// stopper ends the service when it has printed its address.
+// stopper ends the service at its first output.
 type stopper func()
 
 func (s stopper) Write(text []byte) (int, error) { s(); return len(text), nil }
 
-// The demonstration refuses an address that other machines can reach. It ignores other variables.
+// play fails for an address that other machines can reach. It ignores variables other than
+// SENDCODE_ADDR.
 func TestDemoReadsTheAddress(t *testing.T) {
 	_, err := play(t.Context(), []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:80 can be reached from other machines") {

@@ -32,9 +32,8 @@ func (c *simulatedClock) Now() time.Time { return time.Unix(0, c.now.Load()).UTC
 // does nothing.
 func (c *simulatedClock) advanceTo(at time.Time) { c.now.Add(int64(max(0, at.Sub(c.Now())))) }
 
-// mailServer simulates the mail server and the carrier. They take time, and two domains accept no
-// mail. It remembers the last code of each recipient, as the person would read it. Safe for
-// concurrent use.
+// mailServer simulates the mail server and, for carrier, the delivery of text messages. It
+// remembers the last code of each recipient, as the person would read it. Safe for concurrent use.
 type mailServer struct {
 	delivery.Unlimited
 	clock *simulatedClock
@@ -44,13 +43,13 @@ type mailServer struct {
 	codes map[string]string
 }
 
-// newMailServer returns a mail server. Each message moves the clock forward by the time that
-// sending takes.
+// newMailServer returns a mail server that moves the clock forward with each message, because
+// sending takes time.
 func newMailServer(c *simulatedClock) *mailServer {
 	return &mailServer{clock: c, rng: newSeededRand(1), codes: map[string]string{}}
 }
 
-// These domains accept no mail.
+// mailServer never confirms a mail to these domains.
 const (
 	noMailboxDomain = "gone.example"   // the domain's server knows no mailbox
 	breakOffDomain  = "broken.example" // the connection ends after the whole mail was handed over
@@ -58,7 +57,7 @@ const (
 
 var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
-// Send implements outbox.MailSender. The server accepts the mail or refuses it.
+// Send implements outbox.MailSender.
 func (m *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
 	receipt := delivery.Result{Provider: "smtp.relay.example", ReplyCodes: "250 2.0.0"}
 	var code string
@@ -81,12 +80,12 @@ func (m *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Resul
 // carrier implements outbox.Carrier.
 type carrier struct{ *mailServer }
 
-// Send takes a text message.
+// Send always succeeds.
 func (c carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
 	return delivery.Result{Provider: "twilio", CarrierID: m.ID, ReplyCodes: "200", Took: c.take(m.To, m.Code)}, nil
 }
 
-// take remembers the code, advances the clock, and returns by how much.
+// take remembers the code, moves the clock forward by a random time, and returns that time.
 func (m *mailServer) take(to, code string) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,6 +111,6 @@ func (s syncOutbox) Submit(ctx context.Context, work store.Work, _ time.Duration
 	return s.Outbox.Submit(ctx, work, time.Minute)
 }
 
-// newSeededRand returns a source of random numbers, one for each stream. It gives the same numbers
-// in each run, so the week is the same each time.
+// newSeededRand returns the source of random numbers for a stream. It gives the same numbers in
+// each run, so that the demonstration looks much the same each time.
 func newSeededRand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }

@@ -50,7 +50,9 @@ func play(ctx context.Context, environ []string, dir string) (served config.Conf
 	other := func(entry string) bool { return !strings.HasPrefix(entry, "SENDCODE_ADDR=") }
 	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml",
 		"SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
-	var played config.Config // not served, since copies share Apps: served must still lack the generated keys, to show them
+	// played is no copy of served, because copies share Apps: served must lack the generated keys,
+	// so that app.Run prints them.
+	var played config.Config
 	for _, cfg := range []*config.Config{&played, &served} {
 		*cfg, err = config.Load(environ, func(string) ([]byte, error) { return []byte(configYAML), nil })
 		if err != nil {

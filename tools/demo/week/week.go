@@ -22,7 +22,7 @@ import (
 
 const length = 7 * 24 * time.Hour
 
-// configYAML is the settings file of the simulated week. It has the apps and purposes.
+// configYAML is the settings file for the simulation, and for the service that shows the week.
 const configYAML = `apps:
   - {name: shop, title: The Shop, brand: {accent: "#0f766e"}}
   - {name: bank, title: Example Bank}
@@ -38,7 +38,7 @@ const (
 	signInCount = 900
 )
 
-// week is the simulated week. Its plan follows from a seed, so that it is the same each time.
+// week plans and runs the simulation.
 type week struct {
 	*verificationtest.Process
 	receipts   *sqldb.DB
@@ -59,7 +59,7 @@ type scheduledStep struct {
 	do weekStep
 }
 
-// schedule adds a step at an instant. It leaves out a step after the end of the week.
+// schedule adds a step, unless the week has ended by then.
 func (w *week) schedule(at time.Time, do weekStep) {
 	if at.Before(w.begin.Add(length)) {
 		w.steps = append(w.steps, scheduledStep{at, do})
@@ -76,8 +76,8 @@ func (w *week) oneIn(n int) bool { return w.rng.IntN(n) == 0 }
 
 func pick[T any](w *week, of []T) T { return of[w.rng.IntN(len(of))] }
 
-// person is a recipient, with the app and the client that request its codes. The mailboxes are in
-// domains that are reserved for examples (RFC 2606).
+// person is a recipient, with the app and the client that request their codes. Mail addresses are
+// in domains that are reserved for examples (RFC 2606).
 type person struct {
 	verification.Caller
 	channel       recipient.Channel
@@ -100,7 +100,7 @@ var (
 	attackerIP   = netip.AddrFrom4([4]byte{192, 0, 2, 77})
 )
 
-// newPerson makes up the n-th person; three in ten have a phone.
+// newPerson makes up the n-th person. Three in ten get text messages, the others mail.
 func (w *week) newPerson(n int) person {
 	p := newVisitor(fmt.Sprintf("%s.%d@%s.example", pick(w, personNames), n, pick(w, mailDomains)), "shop",
 		netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + w.rng.IntN(254))})) // the network is reserved for documentation (RFC 5737)
@@ -120,7 +120,8 @@ func (w *week) newPerson(n int) person {
 	return p
 }
 
-// These people have steps of their own. suppressedPerson asks an administrator to get no more mail.
+// plan has separate steps for these people. suppressedPerson asked for no more mail, so an
+// administrator adds a suppression.
 const (
 	impatientPerson  = "theo@post.example"
 	guessedPerson    = "nina@inbox.example"

@@ -54,15 +54,15 @@ var (
 	// which it needs a module of Python.
 	Patroni = Part{"patroni", []string{"patroni", "python3-etcd"}, "", inPath("patroni")}
 	Etcd    = Part{"etcd", []string{"etcd-server"}, "etcd", inPath("etcd")}
-	// Chromium is the browser of this name, or one of its relatives. Fonts are installed, too:
-	// without a font, pages have no text to lay out and measure. If only Liberation is installed,
-	// fontconfig uses its monospaced font for sans-serif, so DejaVu is installed, too.
+	// Chromium is the browser of this name, or Chrome. Its packages include fonts, because without
+	// a font, pages have no text to lay out and measure. With Liberation alone, fontconfig would
+	// use a monospaced font for sans-serif, so DejaVu is installed, too.
 	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation", "fonts-dejavu-core"}, "--cask chromium", firstOf(
 		inPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 		atPath("/Applications/Chromium.app/Contents/MacOS/Chromium"),
 		atPath("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"))}
 	// HeadlessShell is Chromium without windows, menus and developer tools. It shows the same pages
-	// and takes half of the processor time. If it is missing, tests use Chromium instead.
+	// and uses half the processor time. If it is missing, tests use Chromium instead.
 	HeadlessShell = Part{
 		"chromium-headless-shell",
 		[]string{"chromium-headless-shell"},
@@ -94,7 +94,7 @@ var (
 // Nightly lists the parts that only `make nightly` needs.
 var Nightly = []Part{Patroni, Etcd}
 
-// All lists all other parts, in the order in which they are reported.
+// All lists the parts that are not in Nightly, in the order in which missing ones are reported.
 var All = []Part{
 	Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, HeadlessShell, Firefox, WebKit, Xvfb,
 	Compiler, Curl, Node, Python, Django, Promtool, Prometheus,

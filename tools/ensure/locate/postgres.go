@@ -15,7 +15,7 @@ func findPostgres() (string, bool) {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
 		dirs = append(dirs, filepath.Dir(path))
-		if target, err := filepath.EvalSymlinks(path); err == nil { // the directory of a symbolic link has no pg_dump
+		if target, err := filepath.EvalSymlinks(path); err == nil { // the directory of a symbolic link may lack pg_dump
 			dirs = append(dirs, filepath.Dir(target))
 		}
 	}

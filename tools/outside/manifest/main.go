@@ -1,8 +1,12 @@
-// Command manifest checks, without a cluster or a container engine, the files that deploy sendcode:
-// the compose files by compose's own schema; the chart in deploy/helm, which Helm's own package
-// renders in each form; and the files in deploy/kubernetes, two of which are renderings of the
-// chart. It compares each object strictly with the type of its kind. With -write it writes these
-// two files anew. It is a separate module, so that the service does not depend on these packages.
+// Command manifest checks the files that deploy sendcode, without a cluster or a container engine:
+//
+//   - the compose files, by compose's own schema
+//   - the chart in deploy/helm, which Helm's own package renders with each of forms
+//   - the files in deploy/kubernetes, two of which must be such renderings
+//
+// Each Kubernetes object must fit the Go type of its kind, without unknown fields. With -write, the
+// command writes the two renderings anew. It is a separate module, so that the service does not
+// depend on these packages.
 package main
 
 import (
@@ -33,8 +37,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// forms are the chart's values in each form, and the file for the rendering; "": no file, since the
-// form differs from another one only by a setting.
+// forms are the ways to install the chart: the secrets that are set, and the file for the
+// rendering. The form without a file differs from the next one only by Redis.
 var forms = []struct {
 	file    string
 	secrets map[string]any
@@ -76,7 +80,7 @@ func main() {
 	}
 }
 
-// render returns the objects of the chart with these secrets.
+// render returns the chart's objects for an installation with these secrets.
 func render(secrets map[string]any) ([]byte, error) {
 	chart, err := charts.Load("deploy/helm")
 	if err != nil {
@@ -97,7 +101,7 @@ func render(secrets map[string]any) ([]byte, error) {
 	return []byte(text), err
 }
 
-// checkObjects compares each object of a file with the type of its kind.
+// checkObjects checks each object of a file by the Go type of its kind.
 func checkObjects(file string, text []byte) (err error) {
 	for object := range bytes.SplitSeq(bytes.TrimPrefix(text, []byte(head)), []byte("---\n")) {
 		if len(object) == 0 {

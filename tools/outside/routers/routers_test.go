@@ -1,6 +1,6 @@
 // Package routers tests the middleware of quota with chi, gin and two versions of echo, as
-// quota/README.md shows it. It is a separate module, so that the service depends on no further
-// router than its own. `make outside` runs it.
+// quota/README.md shows it. It is a separate module, so that the service does not depend on these
+// routers. `make outside` runs it.
 package routers
 
 import (
@@ -77,8 +77,8 @@ func TestEcho5(t *testing.T) {
 	check(t, router)
 }
 
-// check requests /prices three times, so that its limit of 2 is reached, and the limit of /stock is
-// not.
+// check requests /prices/{id} once more than its limit of 2 allows, with different IDs, then
+// /stock, which has a limit of its own.
 func check(t *testing.T, router http.Handler) {
 	t.Helper()
 	for _, c := range []struct {

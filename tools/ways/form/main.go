@@ -1,6 +1,6 @@
-// Command form uses a page with <send-code> in a form, in a browser, as a person does. It types the
-// address, reads the code in the mailbox, types the code, presses the form's button, and checks
-// that the form posts a proof. Its arguments are the page, the address of the service, its secret
+// Command form tests a page that has <send-code> in a form. In a browser it types the address,
+// reads the code in the service's mailbox, types the code, presses the form's button, and checks
+// that the form posts a proof. Its arguments are the URLs of the page and the service, the secret
 // key, and the person's address.
 package main
 
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// field returns an expression for a field of the widget in its shadow tree.
+// field returns a JavaScript expression for a field of the widget, in its shadow tree.
 func field(selector string) string {
 	return "document.querySelector('send-code')?.shadowRoot?.querySelector('" + selector + "')"
 }

@@ -1,4 +1,4 @@
-// Package sample is what the tests of mutants change.
+// Package sample is the code that TestRun of tools/mutants changes.
 package sample
 
 import (
