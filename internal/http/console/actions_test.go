@@ -224,11 +224,13 @@ func TestActionsJSON(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/admin/quota/reset", "/v1/admin/erase", "/v1/admin/export"} {
 		got := problemOf(t, post(path, strings.Replace(person, "ticket 7", "for ana@example.com", 1)), server.InvalidField)
-		servertest.Same(t, path, got.Field+" "+got.Reason, "reason names_recipient")
+		servertest.Same(t, path+": field", got.Field, "reason")
+		servertest.Same(t, path+": reason", got.Reason, "names_recipient")
 	}
 	for _, path := range []string{"/resend", "/cancel", "/reveal"} {
 		got := problemOf(t, post(page+path, `{"reason":" "}`), server.InvalidField)
-		servertest.Same(t, path, got.Field+" "+got.Reason, "reason required")
+		servertest.Same(t, path+": field", got.Field, "reason")
+		servertest.Same(t, path+": reason", got.Reason, "required")
 	}
 	r.WantActs()
 	limited := post(page+"/resend", reason)

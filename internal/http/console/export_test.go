@@ -253,6 +253,14 @@ func TestExportTellsOfMissingRows(t *testing.T) {
 	}
 }
 
+// nilIfEmpty returns the value that JSON has for a cell.
+func nilIfEmpty(cell string) any {
+	if cell == "" {
+		return nil
+	}
+	return cell
+}
+
 // Rows have the outcome of their code, with its time, in a list, on the row's own page and in an
 // export.
 func TestListShowsOutcomes(t *testing.T) {
@@ -296,14 +304,15 @@ func TestListShowsOutcomes(t *testing.T) {
 		{expired.ID, "expired", expired.LoggedAt.Add(10 * time.Minute)},
 		{refused.ID, nil, time.Time{}},
 	} {
-		at, id := layout.Timestamp(c.at), c.id.String()
+		type outcome struct{ outcome, outcomeAt any }
+		id, wanted := c.id.String(), outcome{c.outcome, layout.Timestamp(c.at)}
 		for how, row := range map[string]map[string]any{
 			"in a list": listed[id], "alone": b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+id, ""),
 		} {
-			servertest.Same(t, fmt.Sprint(how, " ", c.outcome), fmt.Sprint(row["outcome"], row["outcome_at"]), fmt.Sprint(c.outcome, at))
+			servertest.Same(t, fmt.Sprint(how, " ", c.outcome), outcome{row["outcome"], row["outcome_at"]}, wanted)
 		}
-		cells := strings.ReplaceAll(fmt.Sprint(c.outcome, at), "<nil>", "")
-		servertest.Same(t, fmt.Sprint("exported ", c.outcome), inFile[id]["outcome"]+inFile[id]["outcome_at"], strings.TrimSpace(cells))
+		exported := outcome{nilIfEmpty(inFile[id]["outcome"]), nilIfEmpty(inFile[id]["outcome_at"])}
+		servertest.Same(t, fmt.Sprint("exported ", c.outcome), exported, wanted)
 	}
 }
 

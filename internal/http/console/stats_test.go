@@ -178,23 +178,28 @@ func TestFigureViewsJudgeAChange(t *testing.T) {
 			codeMeasures: codeMeasures{Opened: 1000, Rate: &rate, MedianMS: &median},
 		}
 	}
+	type judged struct{ better, worse string } // the figures' names
+	const sendTime = "Send time, median · p95"
 	for _, c := range []struct {
 		now  Total
-		want string
+		want judged
 	}{
-		{total(100, 900, 200), ""},
-		{total(110, 910, 208), ""},
-		{total(150, 900, 200), "-Failed"},
-		{total(60, 900, 200), "+Failed"},
-		{total(100, 840, 200), "-Codes approved"},
-		{total(100, 950, 200), "+Codes approved"},
-		{total(100, 900, 300), "-Send time, median · p95"},
-		{total(100, 900, 120), "+Send time, median · p95"},
+		{total(100, 900, 200), judged{}},
+		{total(110, 910, 208), judged{}},
+		{total(150, 900, 200), judged{worse: "Failed"}},
+		{total(60, 900, 200), judged{better: "Failed"}},
+		{total(100, 840, 200), judged{worse: "Codes approved"}},
+		{total(100, 950, 200), judged{better: "Codes approved"}},
+		{total(100, 900, 300), judged{worse: sendTime}},
+		{total(100, 900, 120), judged{better: sendTime}},
 	} {
-		got := ""
+		var got judged
 		for _, f := range figureViews(c.now, total(100, 900, 200), texts.ConsoleTextsFor("en")) {
-			if f.Better || f.Worse {
-				got += map[bool]string{true: "+", false: "-"}[f.Better] + f.Name
+			if f.Better {
+				got.better += f.Name
+			}
+			if f.Worse {
+				got.worse += f.Name
 			}
 		}
 		servertest.Same(t, fmt.Sprint(c.now.Failed, *c.now.Rate, *c.now.MedianMS), got, c.want)

@@ -2,7 +2,6 @@ package page_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -49,8 +48,8 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	contains(t, answer.Header().Get("Content-Security-Policy"), "form-action 'self' https: https://shop.example;")
 	form := url.Values{"return_url": {to}, "proof": {"a proof"}}
 	answer, _ = asks(t, w, http.MethodPost, "return?app=shop&purpose=default", form)
-	is(t, fmt.Sprint(answer.Code, answer.Header().Get("Location")),
-		"303https://shop.example/welcome/to?reference=shop%26a+proof&state=a%26b")
+	is(t, answer.Code, http.StatusSeeOther)
+	is(t, answer.Header().Get("Location"), "https://shop.example/welcome/to?reference=shop%26a+proof&state=a%26b")
 	form.Set("proof", "")
 	answer, _ = asks(t, w, http.MethodPost, "return?app=shop&purpose=default", form)
 	is(t, answer.Code, http.StatusSeeOther) // back to our page, not to the app

@@ -65,24 +65,30 @@ func TestTheIDOfThePagesKey(t *testing.T) {
 // with return URLs have one.
 func TestWhichAppsHaveAPage(t *testing.T) {
 	const apps = "apps: [{name: shop, return_urls: ['https://shop.example/'], page_purposes: [gift]}, {name: gym}]\npurposes: {gift: {}}\n"
-	has := func(cfg config.Config, want string) {
+	type pageOf struct{ app, channels, purposes string }
+	has := func(what string, cfg config.Config, want ...pageOf) {
 		t.Helper()
-		var got string
+		var got []pageOf
 		for _, k := range apiKeys(cfg) {
 			if k.Own != nil {
-				got += fmt.Sprint(k.App, k.Own.Channels, k.Own.Purposes, " ")
+				got = append(got, pageOf{k.App, fmt.Sprint(k.Own.Channels), fmt.Sprint(k.Own.Purposes)})
 			}
 		}
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
+		if len(got) != len(want) {
+			t.Fatalf("%s: pages %v, want %v", what, got, want)
+		}
+		for i := range want {
+			servertest.Same(t, fmt.Sprintf("%s, page %d", what, i+1), got[i], want[i])
 		}
 	}
 	cfg := loadConfig(t, apps)
-	has(cfg, "default[] [default] shop[] [default gift] gym[] [default] ")
+	has("on this machine", cfg,
+		pageOf{"default", "[]", "[default]"}, pageOf{"shop", "[]", "[default gift]"}, pageOf{"gym", "[]", "[default]"})
 	cfg.Addr = ":8080"
-	has(cfg, "default[] [default] shop[] [default gift] ")
-	has(loadConfig(t, apps+"page: {channels: [email]}"), "default[email] [default] shop[email] [default gift] gym[email] [default] ")
-	has(loadConfig(t, apps+"page: {app: ''}"), "")
+	has("on a network", cfg, pageOf{"default", "[]", "[default]"}, pageOf{"shop", "[]", "[default gift]"})
+	has("with channels", loadConfig(t, apps+"page: {channels: [email]}"),
+		pageOf{"default", "[email]", "[default]"}, pageOf{"shop", "[email]", "[default gift]"}, pageOf{"gym", "[email]", "[default]"})
+	has("without a page", loadConfig(t, apps+"page: {app: ''}"))
 }
 
 const longLife = "purposes: {x: {kind: confirm, ttl: 24h, code: {length: 8}}}"

@@ -24,7 +24,8 @@ func TestPurposes(t *testing.T) {
 	wantEqual(t, "a purpose without fields", c.Purposes["login"], document.Defaults[purpose]())
 	wantEqual(t, "purposes of default", c.purposesWithPolicy("default"), []string{"b", "default", "login"})
 	c = must(t, "mail_from: F <f@FILE.example>")
-	wantEqual(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
+	wantEqual(t, "domain", c.MailDomain(), "file.example")
+	wantEqual(t, "file", c.File, "c.yaml")
 }
 
 // A key without a value counts as missing.

@@ -1,22 +1,27 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"sendcode/internal/kit/servertest"
 )
 
 func TestCarriers(t *testing.T) {
 	s := must(t, read(t, "testdata/full.yaml")).SMS
-	var got []string
-	for _, c := range s.Carriers {
-		got = append(got, fmt.Sprint(c.Open().Name(), " ", c.Polled(), " ", c.Secret.Reveal()))
+	type carrier struct {
+		name, secret string
+		polled       bool
 	}
-	wantEqual(t, "name, polled and secret", got, []string{
-		"aliyun true " + hiddenSecret, "verify false " + hiddenSecret, "tencent true " + hiddenSecret,
-		"twilio true " + hiddenSecret, "rest true " + hiddenSecret,
-	})
+	wants := []carrier{
+		{"aliyun", hiddenSecret, true}, {"verify", hiddenSecret, false}, {"tencent", hiddenSecret, true},
+		{"twilio", hiddenSecret, true}, {"rest", hiddenSecret, true},
+	}
+	wantEqual(t, "carriers", len(s.Carriers), len(wants))
+	for i, c := range s.Carriers {
+		servertest.Same(t, "carrier "+wants[i].name, carrier{c.Open().Name(), c.Secret.Reveal(), c.Polled()}, wants[i])
+	}
 	for _, c := range carrierTypes[1:] { // the first type belongs to package generic
 		test := "../../deliver/sms/" + strings.ReplaceAll(c.name, "-", "_") + "_test.go"
 		wantEqual(t, test+" has smstest.Contract", strings.Contains(read(t, test), "smstest.Contract("), true)
