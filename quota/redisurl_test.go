@@ -25,13 +25,18 @@ func shortSteps(t *testing.T, dial, read, write, pool time.Duration) {
 	}
 }
 
+type login struct{ username, password string }
+
+type connections struct{ db, pool, dials int }
+
 func secure(c *tls.Config) bool { return c.MinVersion >= tls.VersionTLS12 && !c.InsecureSkipVerify }
 
 func TestURLs(t *testing.T) {
 	o, err := redisurl.StandaloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
 	mustBeNil(t, err)
-	servertest.Same(t, "host, user and password", o.Addr+" "+o.Username+" "+o.Password, "redis.example:7000 user p@ss")
-	servertest.Same(t, "db, pool and dials", [3]int{o.DB, o.PoolSize, o.DialerRetries}, [3]int{3, 7, 1})
+	servertest.Same(t, "host", o.Addr, "redis.example:7000")
+	servertest.Same(t, "login", login{o.Username, o.Password}, login{"user", "p@ss"})
+	servertest.Same(t, "connections", connections{o.DB, o.PoolSize, o.DialerRetries}, connections{db: 3, pool: 7, dials: 1})
 	servertest.Same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "redis.example", true)
 	servertest.Same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
 	shortSteps(t, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
@@ -49,9 +54,10 @@ func TestSentinelURLs(t *testing.T) {
 		"rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp&pool_size=7")
 	mustBeNil(t, err)
 	servertest.Same(t, "sentinels", strings.Join(o.SentinelAddrs, " "), "one:26379 two:7000 [::1]:7001")
-	servertest.Same(t, "users", o.Username+" "+o.Password+" "+o.SentinelUsername+" "+o.SentinelPassword, "user p@s/s su sp")
+	servertest.Same(t, "login", login{o.Username, o.Password}, login{"user", "p@s/s"})
+	servertest.Same(t, "login to sentinels", login{o.SentinelUsername, o.SentinelPassword}, login{"su", "sp"})
 	servertest.Same(t, "master", o.MasterName, "main")
-	servertest.Same(t, "db, pool and dials", [3]int{o.DB, o.PoolSize, o.DialerRetries}, [3]int{4, 7, 1})
+	servertest.Same(t, "connections", connections{o.DB, o.PoolSize, o.DialerRetries}, connections{db: 4, pool: 7, dials: 1})
 	servertest.Same(t, "TLS", secure(o.TLSConfig), true)
 	servertest.Same(t, "replicas", o.ReplicaOnly || o.RouteByLatency || o.RouteRandomly, false)
 	servertest.Same(t, "retries, and a context's deadline", o.MaxRetries > 0 && o.ContextTimeoutEnabled, true)
@@ -65,7 +71,7 @@ func TestClusterURLs(t *testing.T) {
 	o, err := redisurl.ClusterOptions("rediss+cluster://user:p%40s%2Fs@one,two:7000,[::1]:7001?pool_size=7&max_redirects=2")
 	mustBeNil(t, err)
 	servertest.Same(t, "nodes", strings.Join(o.Addrs, " "), "one:6379 two:7000 [::1]:7001")
-	servertest.Same(t, "user", o.Username+" "+o.Password, "user p@s/s")
+	servertest.Same(t, "login", login{o.Username, o.Password}, login{"user", "p@s/s"})
 	servertest.Same(t, "TLS", secure(o.TLSConfig) && o.TLSConfig.ServerName == "", true)
 	servertest.Same(t, "chosen pool and redirects", [2]int{o.PoolSize, o.MaxRedirects}, [2]int{7, 2})
 	o, err = redisurl.ClusterOptions("redis+cluster://one/")
@@ -152,7 +158,8 @@ func TestAuthoritiesOfEveryKindOfURL(t *testing.T) {
 	alone, err := redisurl.StandaloneOptions("rediss://u:p%40@h/0?ca=" + file)
 	mustBeNil(t, err)
 	servertest.Same(t, "alone", alone.TLSConfig.RootCAs.Equal(pool), true)
-	servertest.Same(t, "its name and password", alone.TLSConfig.ServerName+" "+alone.Password, "h p@")
+	servertest.Same(t, "its name", alone.TLSConfig.ServerName, "h")
+	servertest.Same(t, "its login", login{alone.Username, alone.Password}, login{"u", "p@"})
 	sentinel, err := redisurl.SentinelOptions("rediss+sentinel://h1,h2/m?sentinel_password=s&ca=" + file)
 	mustBeNil(t, err)
 	servertest.Same(t, "sentinel", sentinel.TLSConfig.RootCAs.Equal(pool) && sentinel.SentinelPassword == "s", true)

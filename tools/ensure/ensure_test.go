@@ -5,12 +5,13 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"sendcode/internal/kit/servertest"
 	"sendcode/tools/ensure/locate"
 )
 
@@ -70,8 +71,7 @@ func TestMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, packages, brews := lists(missing([]locate.Part{locate.Redis, locate.Python, locate.Compiler}))
-	const want = `redis-server, a C compiler; ["redis-server" "gcc" "libc6-dev"]; ["brew install redis" "brew install gcc"]`
-	if got := fmt.Sprintf("%s; %q; %q", names, packages, brews); got != want {
-		t.Errorf("missing: %s, want %s", got, want)
-	}
+	servertest.Same(t, "names", names, "redis-server, a C compiler")
+	servertest.Same(t, "packages", strings.Join(packages, ", "), "redis-server, gcc, libc6-dev")
+	servertest.Same(t, "brews", strings.Join(brews, ", "), "brew install redis, brew install gcc")
 }

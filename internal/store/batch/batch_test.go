@@ -2,7 +2,6 @@ package batch
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,8 +282,9 @@ func TestATripBelongsToItsOldestCall(t *testing.T) {
 		shared := <-g.begun // after extraWriterWait
 		cancel()
 		trip := shared[0].RoundTripContext()
-		storetest.Equal(t, "calls and their trip",
-			fmt.Sprintf("%d %v %v", len(shared), trip.Value(traceKey{}), trip.Err()), "2 oldest <nil>")
+		storetest.Equal(t, "calls", len(shared), 2)
+		storetest.Equal(t, "the trip's value", trip.Value(traceKey{}), any("oldest"))
+		storetest.Equal(t, "the trip's error", trip.Err(), nil)
 		storetest.Equal(t, "a call of no caller", NewCall[store.Intent, store.BeginAnswer](store.Intent{}, 4).RoundTripContext().Err(), nil)
 		close(g.end)
 	})

@@ -326,7 +326,8 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	c.SendID = cut.Intent(0).Send.ID
 	uncertain("a repetition with its key", func() error { return storetest.Err(cut.ClaimIdempotencyKey(t.Context(), c)) })
 	again := storetest.Must(joined.ClaimIdempotencyKey(t.Context(), c))(t)
-	storetest.Equal(t, "repeated", fmt.Sprint(again.State, again.Send.ID), fmt.Sprint(store.IdempotencyClaimDone, in.Send.ID))
+	storetest.Equal(t, "repeated: state", again.State, store.IdempotencyClaimDone)
+	storetest.Equal(t, "repeated: send", again.Send.ID, in.Send.ID)
 	storetest.Equal(t, "repeated", joined.MustBegin(t, in).Repeated, true)
 	ours := joined.Admit(t, joined.Intent(3)).Verification.ID
 	theirs := joined.Admit(t, joined.Intent(4,
