@@ -34,17 +34,18 @@ func TestCheckRepeatsAnApproval(t *testing.T) {
 				r.Svc.ProofSigner = proof.New(r.Settings.Vault.Ring)
 				a := r.Send(vtest.AskFor(vtest.Ana, vtest.By(by)))
 				id, right := a.View.ID, r.Code(0)
-				check := func(c verification.Caller, key, typed, want string) (got verification.CheckResult) {
+				check := func(c verification.Caller, key, typed string, state verification.State, valid bool,
+				) (got verification.CheckResult) {
 					t.Helper()
 					got, err := checkWith(r, c, key, id, typed)
 					r.NoError(err)
-					r.WantChecked("checked", got, want)
+					r.WantChecked("checked", got, state, valid)
 					return got
 				}
-				first := check(by, checkKey, right, "approved true")
+				first := check(by, checkKey, right, verification.Approved, true)
 				r.Sleep(time.Minute)
-				check(by, checkKey[2:]+"00", right, "approved false")
-				check(by, "", right, "approved false")
+				check(by, checkKey[2:]+"00", right, verification.Approved, false)
+				check(by, "", right, verification.Approved, false)
 				other, refused := by, verification.ErrKeyOfOtherCode
 				if other.Kind = verification.BackEnd; by.Kind == verification.BackEnd {
 					other.Kind, refused = verification.Browser, fault.NotFound
@@ -54,7 +55,7 @@ func TestCheckRepeatsAnApproval(t *testing.T) {
 				other.App = "elsewhere"
 				r.WantError(vtest.Err(checkWith(r, other, checkKey, id, right)), fault.NotFound)
 				r.WantError(vtest.Err(checkWith(r, by, checkKey, id, r.WrongCode(right))), verification.ErrKeyOfOtherCode)
-				again := check(by, checkKey, right[:3]+" "+right[3:], "approved true")
+				again := check(by, checkKey, right[:3]+" "+right[3:], verification.Approved, true)
 				r.Want("the proof", again.Proof, first.Proof)
 				r.Want("has a token", again.KnownToken != "", by.Kind == verification.Browser)
 				claims, err := jwt.ParseSigned(again.Proof, []jose.SignatureAlgorithm{jose.EdDSA})
@@ -63,9 +64,9 @@ func TestCheckRepeatsAnApproval(t *testing.T) {
 				r.NoError(claims.UnsafeClaimsWithoutVerification(&c))
 				r.Want("expires", c.Expiry.Time().Equal(r.Verification(id).ApprovedAt.Truncate(time.Second).Add(proof.Life)), true)
 				r.Sleep(time.Until(c.Expiry.Time()) - time.Microsecond)
-				check(by, checkKey, right, "approved true")
+				check(by, checkKey, right, verification.Approved, true)
 				r.Sleep(time.Microsecond)
-				check(by, checkKey, right, "approved false")
+				check(by, checkKey, right, verification.Approved, false)
 				r.WantEvents("send.sent", "verification.approved")
 				r.Want("tries", r.Verification(id).Attempts, 1)
 			})
@@ -83,7 +84,7 @@ func TestCheckBoundsGuessesWithAKey(t *testing.T) {
 		for range 2 { // the second check repeats the first, and costs no attempt
 			got, err := checkWith(r, vtest.Browser, checkKey, id, wrong)
 			r.NoError(err)
-			r.WantChecked("a wrong code", got, "pending false")
+			r.WantChecked("a wrong code", got, verification.Pending, false)
 			r.Want("tries left", got.AttemptsRemaining, 4)
 		}
 		r.WantError(vtest.Err(checkWith(r, vtest.Browser, checkKey, id, right)), verification.ErrKeyOfOtherCode)
@@ -91,7 +92,7 @@ func TestCheckBoundsGuessesWithAKey(t *testing.T) {
 		approving := strings.ToUpper(checkKey)[2:] + "0F"
 		got, err := checkWith(r, vtest.Browser, approving, id, right)
 		r.NoError(err)
-		r.WantChecked("the right code", got, "approved true")
+		r.WantChecked("the right code", got, verification.Approved, true)
 		for range verification.MaxAttempts {
 			r.WantError(vtest.Err(checkWith(r, vtest.Browser, approving, id, r.WrongCode(right))), verification.ErrKeyOfOtherCode)
 		}

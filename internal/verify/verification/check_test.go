@@ -27,17 +27,17 @@ func TestCheckCountsThenCompares(t *testing.T) {
 		for range verification.MaxAttempts - 1 {
 			r.Check(fifth.View.ID, r.WrongCode(r.Code(0)))
 		}
-		r.WantChecked("the right code, fifth", r.Check(fifth.View.ID, r.Code(0)), "approved true")
-		r.WantChecked("used again", r.Check(fifth.View.ID, r.Code(0)), "approved false")
+		r.WantChecked("the right code, fifth", r.Check(fifth.View.ID, r.Code(0)), verification.Approved, true)
+		r.WantChecked("used again", r.Check(fifth.View.ID, r.Code(0)), verification.Approved, false)
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(1)
 		for left := verification.MaxAttempts - 1; left > 0; left-- {
 			c := r.Check(a.View.ID, r.WrongCode(code))
-			r.WantChecked("a wrong code", c, "pending false")
+			r.WantChecked("a wrong code", c, verification.Pending, false)
 			r.Want("tries left", c.AttemptsRemaining, left)
 		}
-		r.WantChecked("the fifth wrong code", r.Check(a.View.ID, r.WrongCode(code)), "max_attempts_reached false")
-		r.WantChecked("the right code after it", r.Check(a.View.ID, code), "max_attempts_reached false")
+		r.WantChecked("the fifth wrong code", r.Check(a.View.ID, r.WrongCode(code)), verification.MaxAttemptsReached, false)
+		r.WantChecked("the right code after it", r.Check(a.View.ID, code), verification.MaxAttemptsReached, false)
 		r.Want("canceled without tries left", r.Cancel(a.View.ID).State, "canceled")
 	})
 }
@@ -62,7 +62,7 @@ func TestCodeDies(t *testing.T) {
 		r.Sleep(time.Microsecond)
 		// without the old key, no code can be compared
 		r.Svc.SetVault(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey)})
-		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), "expired false")
+		r.WantChecked("after ten minutes", r.Check(a.View.ID, code), verification.Expired, false)
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 	})
 }
@@ -84,7 +84,7 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
 		r.Svc.SetVault(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
-		r.WantChecked("a wrong code", r.Check(a.View.ID, r.WrongCode(code)), "pending false")
+		r.WantChecked("a wrong code", r.Check(a.View.ID, r.WrongCode(code)), verification.Pending, false)
 		r.WantApproved(a.View.ID, code)
 	})
 }
@@ -98,8 +98,8 @@ func TestAHangUpStopsNoCheck(t *testing.T) {
 		r.Svc.Checks = &disturbed{DB: r.Store, before: func(string) { hangUp() }}
 		c, err := r.Svc.Check(ctx, vtest.BackEnd, a.View.ID, r.LastCode())
 		r.NoError(err)
-		r.WantChecked("the right code", c, "approved true")
-		r.WantChecked("used again", r.Check(a.View.ID, r.LastCode()), "approved false")
+		r.WantChecked("the right code", c, verification.Approved, true)
+		r.WantChecked("used again", r.Check(a.View.ID, r.LastCode()), verification.Approved, false)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
 			r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, slip)), "code", "")
 		}
-		r.WantChecked("wrong letters", r.Check(a.View.ID, r.WrongCode(sent)), "pending false")
+		r.WantChecked("wrong letters", r.Check(a.View.ID, r.WrongCode(sent)), verification.Pending, false)
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts-1)
 		r.WantApproved(a.View.ID, strings.ToLower(sent[:4])+" - "+sent[4:])
 	})
@@ -288,7 +288,7 @@ func TestCancelEndsACode(t *testing.T) {
 		// Cancel writes again, because a standby may lack the first cancellation.
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)), fault.Unavailable)
 		r.EndStoreFaults()
-		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
+		r.WantChecked("the right code", r.Check(a.View.ID, code), verification.Canceled, false)
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Sleep(time.Minute)
 		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID})
@@ -305,10 +305,10 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 			n.Caller, n.Channel, n.To = vtest.BackEnd, "email", vtest.Ana
 			return r.Svc.CheckByRecipient(r.Context(), n, code)
 		}
-		want := func(what, code, want string) {
+		want := func(what, code string, state verification.State, valid bool) {
 			c, err := named(verification.Request{Session: "s-1"}, code)
 			r.NoError(err)
-			r.WantChecked(what, c, want)
+			r.WantChecked(what, c, state, valid)
 		}
 		a := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID
 		code := r.Code(0)
@@ -324,10 +324,10 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		}
 		noChannel := verification.Request{Caller: vtest.BackEnd, To: vtest.Ana}
 		r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), noChannel, code)), "channel", "")
-		want("a wrong code", r.WrongCode(code), "pending false")
+		want("a wrong code", r.WrongCode(code), verification.Pending, false)
 		vtest.Equal(r, "tries left: AttemptsRemaining", r.Get(a).AttemptsRemaining, 4)
 		vtest.Equal(r, "tries left: AttemptsRemaining", r.Get(b).AttemptsRemaining, 5)
-		want("the right code", code, "approved true")
+		want("the right code", code, verification.Approved, true)
 		r.WantError(vtest.Err(named(verification.Request{Session: "s-1"}, code)), fault.NotFound)
 		vtest.Equal(r, "of the browser's own", r.Get(a).State, "approved")
 		vtest.Equal(r, "this", r.Get(b).State, "pending")

@@ -118,7 +118,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 		r.NoError(vtest.Err(r.Store.Cancel(r.Context(), right.View.ID)))
 		ended, err := r.Svc.Check(r.Context(), vtest.Browser, right.View.ID, r.LastCode())
 		r.NoError(err) // a check of an ended code is no guess
-		r.WantChecked("an ended code, from a network over its limit", ended, "canceled false")
+		r.WantChecked("an ended code, from a network over its limit", ended, verification.Canceled, false)
 		r.Sleep(time.Hour)
 		want("192.0.2.1", 1, 1)
 		r.Metrics.Take("checked refused")
@@ -184,7 +184,7 @@ func TestWhatIsNoFailure(t *testing.T) {
 		r.Svc.SetVault(good)
 		r.Svc.Checks = &disturbed{DB: r.Store, before: func(id string) { r.NoError(vtest.Err(r.Store.Cancel(r.Context(), id))) }}
 		c := r.Check(b.View.ID, r.LastCode())
-		r.WantChecked("canceled meanwhile", c, "canceled false")
+		r.WantChecked("canceled meanwhile", c, verification.Canceled, false)
 		is(1, "a check that compared nothing")
 	})
 }

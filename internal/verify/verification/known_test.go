@@ -22,7 +22,7 @@ func knownBrowser(r *vtest.Rig, options ...vtest.Option) string {
 	ask := byBrowser(vtest.Ana, options...)
 	id := r.Send(ask).View.ID
 	checked, _, _ := r.Try(ask.Caller, id, r.LastCode())
-	r.WantChecked("a browser", checked, "approved true")
+	r.WantChecked("a browser", checked, verification.Approved, true)
 	return checked.KnownToken
 }
 

@@ -54,7 +54,7 @@ func TestAnAppUnderAttack(t *testing.T) {
 			vtest.Equal(r, what+": characters", len(code), length)
 			vtest.Equal(r, what+": characters: Length", r.Get(id).CodeFormat.Length, length)
 			c, _, _ := r.Try(ask.Caller, id, code)
-			r.WantChecked(what, c, "approved true")
+			r.WantChecked(what, c, verification.Approved, true)
 		}
 		both := func(length int) {
 			t.Helper()

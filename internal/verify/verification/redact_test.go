@@ -46,40 +46,57 @@ func look(r *vtest.Rig, id string) quota.Decision {
 	return a.Quota
 }
 
-func wantRules(r *vtest.Rig, what string, d quota.Decision, want string) {
+// shownRule has the fields of a quota.State that an answer shows.
+type shownRule struct {
+	name         string
+	left, limit  int
+	reset, retry time.Duration
+}
+
+// wantRules compares the recipient's rules.
+func wantRules(r *vtest.Rig, what string, d quota.Decision, want ...shownRule) {
 	r.Helper()
-	got := ""
+	var got []shownRule
 	for _, s := range d.Rules {
 		if s.Scope == quota.Recipient {
-			got += fmt.Sprintf("%s %d of %d, %v %v; ", s.Name, s.Remaining(), s.Limit, s.ResetAfter, s.RetryAfter)
+			got = append(got, shownRule{s.Name, s.Remaining(), s.Limit, s.ResetAfter, s.RetryAfter})
 		}
 	}
-	r.Want(what, got, want)
+	vtest.Equal(r, what+": rules", len(got), len(want))
+	for i := range min(len(got), len(want)) {
+		vtest.Equal(r, what+": "+want[i].name, got[i], want[i])
+	}
 }
 
 // While no rule refuses, a browser's answers show only its own sends, although a back end requested
 // a code seven seconds before.
 func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 	vtest.InBubbleWith(t, withRoundedRules, func(r *vtest.Rig) {
-		const alone = "hour 2 of 3, 1h0m0s 0s; hours 3 of 4, 3h0m0s 0s; "
+		alone := []shownRule{
+			{"hour", 2, 3, time.Hour, 0},
+			{"hours", 3, 4, 3 * time.Hour, 0},
+		}
 		r.SendTo(vtest.Ana)
 		r.Sleep(7 * time.Second)
 		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
-		wantRules(r, "the answer", first.Quota, alone)
-		wantRules(r, "a look", look(r, first.View.ID), alone)
+		wantRules(r, "the answer", first.Quota, alone...)
+		wantRules(r, "a look", look(r, first.View.ID), alone...)
 		r.Sleep(8*time.Minute + time.Second) // with less than two minutes left, a resend opens another verification
 		second := r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID))
 		r.Want("the same verification", second.View.ID == first.View.ID, false)
 		// The rule admits three sends in an hour, and the first was at 00:00:00. Its place is free
 		// at 01:00:00, which needs no rounding.
-		const used = "hour 0 of 3, 51m52s 51m52s; hours 2 of 4, 2h51m59s 0s; "
-		wantRules(r, "a resend", second.Quota, used)
-		wantRules(r, "a look", look(r, second.View.ID), used)
+		used := []shownRule{
+			{"hour", 0, 3, 51*time.Minute + 52*time.Second, 51*time.Minute + 52*time.Second},
+			{"hours", 2, 4, 2*time.Hour + 51*time.Minute + 59*time.Second, 0},
+		}
+		wantRules(r, "a resend", second.Quota, used...)
+		wantRules(r, "a look", look(r, second.View.ID), used...)
 		r.Sleep(2 * time.Minute) // the first verification has ended
 		for _, id := range []string{"", first.View.ID, second.View.ID} {
 			refused := r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id)).Quota
 			refused.Rules = refused.Rules[:1]
-			wantRules(r, "refused", refused, "hour 0 of 3, 49m52s 49m52s; ")
+			wantRules(r, "refused", refused, shownRule{"hour", 0, 3, 49*time.Minute + 52*time.Second, 49*time.Minute + 52*time.Second})
 		}
 	})
 }
@@ -94,13 +111,16 @@ func TestAWaitByOwnSendsIsExact(t *testing.T) {
 			id = r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id)).View.ID
 			r.Sleep(9 * time.Minute)
 		}
-		want := "hour 0 of 3, 33m0s 33m0s; hours 1 of 4, 2h33m0s 0s; "
-		wantRules(r, "three own", look(r, id), want)
+		want := []shownRule{
+			{"hour", 0, 3, 33 * time.Minute, 33 * time.Minute},
+			{"hours", 1, 4, 2*time.Hour + 33*time.Minute, 0},
+		}
+		wantRules(r, "three own", look(r, id), want...)
 		r.FailStore(sqlitetest.Down, "ReadHistory")
 		r.WantError(vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, id)), fault.Unavailable)
 		r.EndStoreFaults()
 		r.LoseLimiter()
-		wantRules(r, "without the limiter", look(r, id), want)
+		wantRules(r, "without the limiter", look(r, id), want...)
 		r.Sleep(33*time.Minute - time.Second)
 		r.WantWait(r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(id)).Quota, time.Second)
 		r.Sleep(time.Second)
@@ -156,12 +176,13 @@ func TestRedactHidesEarlierSends(t *testing.T) {
 		}
 		r.Sleep(59*time.Minute + 30*time.Second)
 		id := r.SendTo(vtest.Ana, vtest.By(vtest.Browser)).View.ID
-		wantRules(r, "a look", look(r, id), "hour 2 of 3, 1h0m0s 0s; hours 3 of 4, 3h0m0s 0s; ")
+		wantRules(r, "a look", look(r, id), shownRule{"hour", 2, 3, time.Hour, 0}, shownRule{"hours", 3, 4, 3 * time.Hour, 0})
 	})
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(7 * time.Second)
-		wantRules(r, "refused", r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser)).Quota, "minute 0 of 1, 53s 53s; ")
+		refused := r.RefuseTo(vtest.Ana, vtest.By(vtest.Browser)).Quota
+		wantRules(r, "refused", refused, shownRule{"minute", 0, 1, 53 * time.Second, 53 * time.Second})
 	})
 }
 

@@ -129,7 +129,7 @@ func TestCheckAfterAReloadThatDropsTheRecipient(t *testing.T) {
 		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana)), "to", "disposable")
 		checked, err := r.Svc.CheckByRecipient(r.Context(), anaByName, code)
 		r.NoError(err)
-		r.WantChecked("the right code", checked, "approved true")
+		r.WantChecked("the right code", checked, verification.Approved, true)
 		reported, err := r.Svc.ReportByRecipient(r.Context(), anaByName, string(store.ReportApproved))
 		r.NoError(err)
 		r.Want("reported", reported.Reported, store.ReportApproved)

@@ -171,8 +171,9 @@ func TestResendGoesToItsSpellingAlone(t *testing.T) {
 			r.Sleep(time.Minute)
 		}
 		for i, to := range []string{taggedAna, plainAna, otherAna, taggedAna, taggedAna} {
-			got := vtest.Line(r.MailServer.Attempts()[i].To, r.Code(i) == r.Code(0))
-			r.Want("a mail's recipient, and whether it has the code of the first", got, vtest.Line(to, to == taggedAna))
+			what := fmt.Sprintf("mail %d: ", i)
+			vtest.Equal(r, what+"its recipient", r.MailServer.Attempts()[i].To, to)
+			vtest.Equal(r, what+"it has the code of the first", r.Code(i) == r.Code(0), to == taggedAna)
 		}
 	})
 }
@@ -238,7 +239,7 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 		vtest.Equal(r, "another spelling is a test recipient: Test", r.Get(a.View.ID).Test, false)
 		r.WantMails(1)
 		if code := r.Code(0); code != "424242" {
-			r.WantChecked("the known code", r.Check(a.View.ID, "424242"), "pending false")
+			r.WantChecked("the known code", r.Check(a.View.ID, "424242"), verification.Pending, false)
 			r.WantApproved(a.View.ID, code)
 		}
 		r.Sleep(time.Minute)

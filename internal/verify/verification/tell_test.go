@@ -222,7 +222,7 @@ func TestTestRecipients(t *testing.T) {
 			vtest.Equal(r, "a wrong code: Test", c.Test, true)
 		}
 		r.WantApproved(a.View.ID, "424242")
-		r.WantChecked("used again", r.Check(a.View.ID, "424242"), "approved false")
+		r.WantChecked("used again", r.Check(a.View.ID, "424242"), verification.Approved, false)
 		r.WantMails(0)
 
 		r.Sleep(59 * time.Minute)

@@ -27,17 +27,19 @@ func (r *Rig) Check(id, code string) verification.CheckResult {
 	return c
 }
 
-// WantChecked fails the test unless the result of a check has this state and validity, such as
-// "approved true".
-func (r *Rig) WantChecked(what string, c verification.CheckResult, want string) {
+func (r *Rig) WantChecked(what string, c verification.CheckResult, state verification.State, valid bool) {
 	r.Helper()
-	r.Want(what, Line(c.State, c.Valid), want)
+	type checked struct {
+		state verification.State
+		valid bool
+	}
+	Equal(r, what, checked{c.State, c.Valid}, checked{state, valid})
 }
 
 // WantApproved fails the test unless a back end's check of a code approves it.
 func (r *Rig) WantApproved(id, code string) {
 	r.Helper()
-	r.WantChecked("the right code", r.Check(id, code), "approved true")
+	r.WantChecked("the right code", r.Check(id, code), verification.Approved, true)
 }
 
 // Try checks a code. It also returns whether the code was compared and, after too many failed
