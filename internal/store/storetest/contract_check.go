@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/base/fault"
 	"sendcode/internal/base/recipient"
+	"sendcode/internal/kit/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/rowrules"
 	"sendcode/internal/store/sqldb"
@@ -55,17 +56,19 @@ func checksAreKept(t *testing.T, f *Fixture) {
 func checksWithKeys(t *testing.T, f *Fixture) {
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	v := f.Admit(t, f.Intent(1, held)).Verification
-	check := func(c store.CheckRequest, key, code byte, want string) {
+	type result struct{ counted, approved, repeated, keyReused bool }
+	check := func(c store.CheckRequest, key, code byte, want result) {
 		t.Helper()
 		got := Must(f.Check(t.Context(), withKey(c, key, code)))(t)
-		Equal(t, "check", fmt.Sprint(got.Counted, got.Approved, got.Repeated, got.KeyReused), want)
+		servertest.Same(t, fmt.Sprintf("check with key %d and code %d", key, code),
+			result{got.Counted, got.Approved, got.Repeated, got.KeyReused}, want)
 		Equal(t, "as read", got.Verification, f.Code(t, v.ID))
 	}
-	check(Wrong(v.ID), 1, 1, "true false false false")
-	check(Right(v.ID), 1, 1, "false false true false")
-	check(Right(v.ID), 1, 2, "false false false true")
-	check(Wrong(v.ID), 2, 1, "true false false false")
-	check(Right(v.ID), 1, 2, "true true false false")
+	check(Wrong(v.ID), 1, 1, result{counted: true})
+	check(Right(v.ID), 1, 1, result{repeated: true})
+	check(Right(v.ID), 1, 2, result{keyReused: true})
+	check(Wrong(v.ID), 2, 1, result{counted: true})
+	check(Right(v.ID), 1, 2, result{counted: true, approved: true})
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification
 	query := store.RecipientVerificationsQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
@@ -73,11 +76,11 @@ func checksWithKeys(t *testing.T, f *Fixture) {
 	query.CheckKey = bytes.Repeat([]byte{1}, store.CheckKeyHashSize)
 	Equal(t, "of the key", Must(f.VerificationToCheck(t.Context(), query))(t).ID, v.ID)
 	for range v.MaxAttempts - 1 {
-		check(Right(v.ID), 1, 3, "false false false true")
-		check(Right(v.ID), 1, 2, "false false true false")
+		check(Right(v.ID), 1, 3, result{keyReused: true})
+		check(Right(v.ID), 1, 2, result{repeated: true})
 	}
-	check(Right(v.ID), 1, 3, "false false false true")
-	check(Right(v.ID), 1, 2, "false false false true")
+	check(Right(v.ID), 1, 3, result{keyReused: true})
+	check(Right(v.ID), 1, 2, result{keyReused: true})
 	other := f.Admit(t, f.Intent(2)).Verification
 	for _, c := range []store.CheckRequest{withKey(Wrong(other.ID), 1, 1), Wrong(other.ID), withKey(Wrong(other.ID), 1, 1)} {
 		Equal(t, "counted, since the last one had no key", Must(f.Check(t.Context(), c))(t).Counted, true)
