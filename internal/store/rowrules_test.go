@@ -165,8 +165,8 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 	}
 }
 
-// Decide resends the newest of the verifications that can be resent, in whatever order they are
-// read. A verification without a holder is not resent.
+// Decide resends the verification that Join names, or else the newest that can be resent, in
+// whatever order they are read. A verification without a holder is not resent.
 func TestDecideResendsTheNewest(t *testing.T) {
 	old, newest := askGate(1, time.Minute).Verification, askGate(1, time.Minute).Verification
 	old.ID, old.CreatedAt, old.ExpiresAt = "old", gateNow.Add(-time.Minute), gateNow.Add(9*time.Minute)

@@ -45,7 +45,8 @@ func ParseParameters(query string, known ...string) (url.Values, error) {
 	return all, nil
 }
 
-// ParseCount stores a whole number from 1 to limit in *into. It returns false for any other text.
+// ParseCount stores a whole number from 1 to limit in *into. For any other text it returns false,
+// and the value of *into means nothing.
 func ParseCount(into *int, text string, limit int) bool {
 	n, err := strconv.Atoi(text)
 	*into = n

@@ -131,8 +131,8 @@ func (s suspended) ConnLimit() int { return 0 }
 
 func (s suspended) AttemptsAllowed() int { return s.admits }
 
-// While all servers are suspended, the mails that wait in memory are tried first, whether for
-// strangers or not. Text messages have a provider of their own.
+// While all mail servers are suspended, mails that wait in memory, in whatever lane, are tried
+// before rows of the database. Mail servers do not limit text messages.
 func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 	s := newIdle(t)
 	s.Sender = suspended{admits: 2}

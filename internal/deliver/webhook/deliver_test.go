@@ -84,7 +84,8 @@ func TestDelivererFollowsRetryAfterAndGone(t *testing.T) {
 		r.wantState(gone, store.EventGivenUp, 1)
 		r.Sleep(2 * webhook.Tick)
 		r.wantState(id, store.EventPending, 2)
-		// The next event is tried, too, because only the operator removes an address.
+		// After a 410, the app's next event is still tried, because only the operator removes a
+		// webhook URL.
 		r.setReceiver("gone", nil)
 		next := r.writeEvent("gone")
 		r.Sleep(webhook.Tick)

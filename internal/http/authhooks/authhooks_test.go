@@ -32,7 +32,8 @@ func TestHookParseRecognizesARepetition(t *testing.T) {
 	}
 }
 
-// parsed parses a body. It returns the recipients with their codes, or the missing member.
+// parsed parses a body. It returns the recipients with their codes, "422" and the missing member,
+// or "400".
 func parsed(kind authhooks.HookKind, body string) string {
 	r, err := authhooks.Hook{Kind: kind}.Parse([]byte(body))
 	if err != nil {

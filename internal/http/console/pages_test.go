@@ -22,7 +22,7 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// longDomain has a first label of 62 characters, which is nearly the longest label of a domain.
+// longDomain has a first label of 62 characters; DNS allows 63.
 var longDomain = strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
 
 // fillDatabase fills the database with rows of several states. It returns the last row, a refusal.

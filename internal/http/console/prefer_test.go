@@ -41,7 +41,7 @@ func TestFrameNamesTheReader(t *testing.T) {
 	contains(t, b.Get("/admin"), `data-zone>UTC&#43;5:30</span>`, `data-times="Asia/Kolkata"`)
 }
 
-// Times are in the zone that the browser has today, unless the reader chose another zone.
+// Times are in the browser's present zone, unless the reader chose another zone.
 func TestTheZoneFollowsTheBrowser(t *testing.T) {
 	_, b := loggedIn(t)
 	in := func(own, want string) {

@@ -28,9 +28,9 @@ func searchFor(b *consoletest.Browser, typed string) *httptest.ResponseRecorder 
 	return b.Post("/admin/search", url.Values{"q": {typed}})
 }
 
-// The verdict on the newest send stands above the rows of a recipient (pages.txt has one), followed
-// by the refusal after it. If there is no send of the same day and purpose, the refusal comes
-// first. On a later page, and for forgotten recipients, there are only the rows.
+// A recipient's page has the verdict on the newest send above the rows, followed by the refusal
+// after it. If there is no send of the same day and purpose, the refusal comes first. On a later
+// page, and for erased recipients, there are only the rows.
 func TestRecipientHasAVerdict(t *testing.T) {
 	r := newRig(t)
 	sent := r.writeSent("ana@example.com")

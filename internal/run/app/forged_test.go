@@ -135,7 +135,7 @@ func TestForgedRequestsOfEveryRoute(t *testing.T) {
 		return func(w *httptest.ResponseRecorder) bool { return w.Code == status }
 	}
 	key := http.Header{"Authorization": {"Bearer " + loneKey}}
-	for _, field := range []string{"proof", "reference"} { // the key is right, the field is forged
+	for _, field := range []string{"proof", "reference"} { // the key is right, and only the field is forged
 		try("a forged "+field, http.MethodPost, is(http.StatusUnprocessableEntity), func(s string) forgery {
 			return forgery{"/v1/proofs/redeem", `{"` + field + `":"` + s + `"}`, key}
 		})

@@ -111,7 +111,7 @@ func TestSecretNeverPrints(t *testing.T) {
 func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 	secret := rapid.StringMatching(`[A-Za-z0-9_-]{24,40}`)
 	password := rapid.StringMatching(`[A-Za-z0-9!$&'()*+;=._~-]{6,20}(%2[0-9CF]){0,2}[A-Za-z0-9]{2,4}`).
-		// `sendcode config` prints this for a password
+		// `sendcode config` prints *** instead of a password
 		Filter(func(p string) bool { return !strings.Contains(p, "***") })
 	user, verbs := rapid.StringMatching(`[a-z]{0,8}`), ""
 	rapid.Check(t, func(t *rapid.T) {

@@ -94,8 +94,7 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 			bound("", edge.elsewhere)
 		}
 	}
-	// a bound has only one of After and From, and of Before and To, so the time range is added once
-	// more
+	// With After the lower bound lacks From, and with Before the upper bound lacks To.
 	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 

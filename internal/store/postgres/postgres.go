@@ -74,13 +74,13 @@ const (
 	maxConnLifetime = time.Hour
 )
 
-// ConnsPerReplica is the most connections of one process: maxWriters each for claims, Begin and
-// Check, and twice maxReaders for reads in batches. pool_max_conns in the URL replaces otherConns.
+// ConnsPerReplica is the largest number of connections of one process. pool_max_conns in the URL
+// replaces otherConns.
 const ConnsPerReplica = writerConns + finisherConns + readerConns + otherConns
 
 const (
-	writerConns = 3 * maxWriters
-	readerConns = 2 * maxReaders
+	writerConns = 3 * maxWriters // for claims, Begin and Check
+	readerConns = 2 * maxReaders // for reads in batches
 )
 
 // connectTimeout bounds opening a connection to one host, unless connect_timeout in the URL is

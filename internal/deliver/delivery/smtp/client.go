@@ -34,7 +34,7 @@ func New(config Config) (*Client, error) {
 // Address returns host:port.
 func (c *Client) Address() string { return c.config.Address() }
 
-// MaxConns returns how many connections there may ever be at once.
+// MaxConns returns the largest number of connections that may be open at once; see ConnLimit.
 func (c *Client) MaxConns() int { return c.config.MaxConns }
 
 // ConnLimit returns how many connections there may be soon. The outbox limits the number of its

@@ -38,7 +38,7 @@ func (c connCounts) total() int { return c.open + c.quits }
 const (
 	// growAfterRefusal is how long a limit that a refusal set lasts.
 	growAfterRefusal = 10 * time.Minute
-	growAfterFault   = time.Minute // see isLimitedByRefusal
+	growAfterFault   = time.Minute // replaces growAfterRefusal if refusals left one connection; see isLimitedByRefusal
 	maxTrials        = 2
 	// aliveFor is how long after connLimit.aliveAt a server counts as working.
 	aliveFor = 10 * time.Second

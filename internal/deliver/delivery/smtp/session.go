@@ -107,7 +107,6 @@ func connect(ctx context.Context, config Config) (*session, *delivery.Error) {
 	return s, nil
 }
 
-// setUp greets, encrypts and logs in on a fresh connection.
 func (s *session) setUp(ctx context.Context) *delivery.Error {
 	if fail := s.greet(ctx); fail != nil {
 		return fail

@@ -41,8 +41,8 @@ func ParameterProblem(w texts.Words, err error) string {
 // FilterMistake is what is wrong with a parameter of a page that has a form of filters. The page
 // shows the form as it was filled in, with the mistake. The zero value means that there is none.
 type FilterMistake struct {
-	Field string // the parameter
-	Name  string // the parameter in the reader's language
+	Field string // the parameter's name in the query
+	Name  string // the parameter's name in the reader's language
 	Value string // the parameter's value, for the form
 	Text  string // the value and what is wrong with it, in the reader's language
 }

@@ -190,7 +190,7 @@ func (v policiesView) TableForAll(rules []policy.RuleInForce) rulesTable {
 	return rulesTable{policiesView: v, Rules: rules, Limits: []limitColumn{{Head: v.W.Get("policies.limit")}}, checks: true}
 }
 
-// ListText returns names of purposes, apps or policies, in words.
+// ListText joins names of purposes, apps or policies by the comma of the reader's language.
 func (v policiesView) ListText(names []string) string {
 	return strings.Join(names, v.W.Get("list.comma"))
 }

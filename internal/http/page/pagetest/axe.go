@@ -58,7 +58,7 @@ func LoadAxe(ctx context.Context, program string) (*Axe, error) {
 	return &Axe{source}, nil
 }
 
-// axeOf returns axe-core's source.
+// axeOf starts the Chromium at the path program and returns axe-core's source from axeBundle.
 func axeOf(ctx context.Context, program string) (string, error) {
 	tab, end := browsertest.StartChromium(ctx, program)
 	defer end()

@@ -26,7 +26,7 @@ func Bundle(files fs.FS, entry string, minified bool) ([]byte, error) {
 	return built.OutputFiles[0].Contents, nil
 }
 
-// resolveWithin makes esbuild read from files only, not from the disk.
+// resolveWithin makes esbuild read modules from the parameter files only, not from the disk.
 func resolveWithin(b api.PluginBuild, files fs.FS) {
 	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		name := path.Clean(a.Path)

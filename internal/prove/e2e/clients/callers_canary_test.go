@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// Callers make the codes of these sends. The sends are sent, fail, are canceled, expire, or are
+// Callers make the codes of these sends. The sends succeed, fail, are canceled, expire, or are
 // under way when the process is killed. No sink shows a code in the clear. Once a send has ended,
 // no row has its code, not even encrypted.
 func TestNoSinkShowsACallersCode(t *testing.T) {

@@ -100,8 +100,8 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 type requests struct {
 	*rand.Rand
 	known  apptest.Answer
-	own    string // the ID of a code that its caller checks
-	owner  string // the recipient of that code
+	own    string // the ID of a verification whose code its caller made
+	owner  string // the recipient of that verification
 	public func(*http.Request)
 }
 
