@@ -67,7 +67,8 @@ const (
 const onlyOwnVerificationsSQL = ` AND t.id IN (SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient
 UNION ALL SELECT o.id FROM verifications o WHERE o.expires_at < @outlived AND o.recipient = @recipient)`
 
-// exportTables are all tables. TestEveryColumnIsNamed fails if a table or a column is missing.
+// exportTables has every table of the database. TestEveryColumnIsNamed fails if a table or a column
+// is missing.
 var exportTables = map[string]exportTable{
 	"sends": {
 		about: "Each message to you that was requested, and what became of it; kept for {retention}. The network of the browser is given where its code was entered: otherwise another person may have typed your address.",

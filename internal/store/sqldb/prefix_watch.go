@@ -67,7 +67,7 @@ const (
 	firstPrefixPause  = time.Hour // doubled for each earlier pause within a week that wasn't lifted
 	maxPrefixPause    = 24 * time.Hour
 	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
-	usualPercentSends = 10_000             // at most so many of the newest sends are read for a usual percentage
+	usualPercentSends = 10_000             // the newest sends that are read for a usual percentage, at most
 	maxNewPauses      = 100                // in one run
 )
 
@@ -117,8 +117,8 @@ func (t Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 
 // usualPercent returns the percentage of approved codes of the class outside the prefix, in its
 // country or in all countries, whichever is higher. It reads the week up to before, which is the
-// start of the watched hour, so that an attack on a country doesn't lower the percentage. One of
-// fewer than w.MinSends sends doesn't count. If neither counts, usualPercent returns
+// start of the watched hour, so that an attack on a country doesn't lower the percentage. A
+// percentage of fewer than w.MinSends sends doesn't count. If neither counts, usualPercent returns
 // store.UnknownUsualPercent.
 func (t Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
 	highest := store.UnknownUsualPercent

@@ -14,7 +14,7 @@ UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms'
    AND (status IN ('sending', 'sent', 'unknown') OR status = 'queued' AND in_doubt)
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
-	// addUndeliveredSQL adds a message that its carrier reports as undelivered to failures, even
+	// addUndeliveredSQL adds to failures a message that its carrier reports as undelivered, even
 	// before the send has an outcome.
 	addUndeliveredSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)

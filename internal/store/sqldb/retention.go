@@ -20,7 +20,7 @@ const (
 		` ORDER BY s.logged_at, s.id LIMIT @limit`
 
 	// settledVerificationSQL holds if the verification o has no send in flight or with a refund
-	// due. It is right only if o expired before @before.
+	// due. It is correct only for verifications that expired before @before.
 	settledVerificationSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
@@ -31,7 +31,7 @@ const (
 // verifications and failures with their sends.
 //
 // times is large for verifications: a dropped partition deletes the sends of a week at once, but
-// their verifications are deleted row by row, of which 24,000 take 100 ms.
+// their verifications are deleted row by row (24,000 take 100 ms).
 var agedTables = [...]struct {
 	table, due, order string
 	times             int  // a step deletes at most times * @limit rows

@@ -88,8 +88,8 @@ func (db *DB) UndoSpend(ctx context.Context, charged []store.SpentCharge) error 
 	})
 }
 
-// AddCarrierHold stores that a carrier would refuse messages to a recipient until lasts from now.
-// It changes nothing if an earlier hold ends later.
+// AddCarrierHold stores that a carrier would refuse messages to a recipient from now on, for the
+// duration lasts. It changes nothing if an earlier hold ends later.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
 	_, err := db.runOne(ctx, "AddCarrierHold", addCarrierHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err

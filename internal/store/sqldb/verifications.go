@@ -84,8 +84,8 @@ func (db *DB) Redeem(ctx context.Context, id string, keyHash []byte) (bool, erro
 // SetCheckKeySQL is for a check with store.CheckAnswer.KeyReused, which doesn't count.
 const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id AND masked <> '•••'`
 
-// CancelByAdministrator is Cancel with an audit entry, whose outcome is AuditFailed if Cancel
-// returns false.
+// CancelByAdministrator is Cancel with an audit entry. The entry's outcome is AuditFailed if the
+// verification has ended or is unknown. For an ID that isn't valid text, no entry is written.
 func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.AreValidTexts(id) {
