@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// crowd is a limiter whose lanes are all taken by calls that wait until open is closed.
+// crowd is a limiter whose lanes are all taken by calls that wait until the channel open is closed.
 type crowd struct {
 	*Redis
 	t       *testing.T

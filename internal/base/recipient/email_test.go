@@ -16,7 +16,8 @@ func TestParseEmail(t *testing.T) {
 	for _, c := range []struct{ raw, address, masked string }{
 		{"ana@example.com", "ana@example.com", "a•••@example.com"},
 		{"  ana@example.com  ", "ana@example.com", "a•••@example.com"},
-		// These have blanks and invisible characters at the ends, or the forms of address books.
+		// These have blanks and invisible characters at the ends, quotes, or the forms of links and
+		// address books.
 		{"\t\u00a0\ufeffana@example.com\u3000\r\n", "ana@example.com", "a•••@example.com"},
 		{"\u202aana@example.com\u202c", "ana@example.com", "a•••@example.com"},
 		{"MAILTO:ana@example.com", "ana@example.com", "a•••@example.com"},

@@ -124,7 +124,8 @@ func FormatReplyCodes(status int, code string) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + code)
 }
 
-// MayBeAccepted returns true for a nil error, too.
+// MayBeAccepted reports whether the server may have accepted the message. It returns true for a nil
+// error, too.
 func (e *Error) MayBeAccepted() bool { return e == nil || e.Class == Unknown }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -50,7 +50,7 @@ type simulation struct {
 	messages map[*flight]*simulated
 }
 
-// limited is the mail server as the outbox sees it.
+// limited implements MailSender for the simulation. It only limits connections, and sends nothing.
 type limited struct {
 	delivery.Unlimited
 	*simulation

@@ -153,7 +153,7 @@ func controlsAfterBack(t *testing.T, browser browsertest.Browser) {
 		expect(c.path+" loaded again", field+".value", before)
 	}
 
-	// By keyboard a choice waits for Enter.
+	// A choice made by keyboard does not apply before Enter.
 	p.Go(site + "/admin")
 	browsertest.Value[string](p, `(document.querySelector("[name=status]").focus(), "")`)
 	r.Must(p.Keys("f"))

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// While a list is open, Chromium shows no keys to the page. The choice applies with Enter there,
-// too, and Escape applies nothing.
+// While a list is open, Chromium passes no key events to the page. A choice applies with Enter
+// there, too, and Escape applies nothing.
 func choicesInAnOpenList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	r.writeSent("ana@example.com")

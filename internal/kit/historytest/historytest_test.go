@@ -263,7 +263,7 @@ func TestJudgePeriods(t *testing.T) {
 		history.OverPolicy: func(r *historyRun) { r.send(3, 100*time.Second) },
 		history.Costs: func(r *historyRun) {
 			r.Requests, r.Messages = r.Requests[:2], r.Messages[:1]
-			r.Rules[0].Until = r.start.Add(2 * end) // the answer counts as if the period ended only here
+			r.Rules[0].Until = r.start.Add(2 * end) // the next look counts as if the period ended only at this time
 			r.look(end + time.Second)
 			r.Rules[0].Until = r.start.Add(end)
 		},

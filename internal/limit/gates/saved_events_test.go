@@ -102,7 +102,7 @@ func (p *keptProcess) states(r *vtest.Rig) (all []string) {
 	return all
 }
 
-// use takes a place of each rule in states.
+// use takes a place of each rule that the method states shows.
 func (p *keptProcess) use(r *vtest.Rig, n int) {
 	r.Helper()
 	a, err := p.Service.Send(r.Context(), vtest.AskFor(fmt.Sprintf("%d@example.com", n)))

@@ -80,7 +80,7 @@ RETURNING k.key, k.send_id, @now`
 	// These read claims of keys that were used before. claimKeysSQL may wait for another
 	// transaction, and only a separate statement sees what that transaction committed.
 	readClaimsSQL = `SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY (@keys::bytea[])`
-	// a lock is a write; see awaitStandby
+	// The lock makes the commit wait for the synchronous standby; see awaitStandby.
 	readClaimedSendsSQL = `SELECT k.key, ` + sqldb.SendColumns + claimedSendsSQL + `
 WHERE k.key = ANY (@keys::bytea[]) FOR KEY SHARE OF k`
 	readClaimedVerificationsSQL = `SELECT k.key, ` + sqldb.VerificationColumns + claimedSendsSQL + `

@@ -59,7 +59,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	}
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
 	storetest.OK(t, Migrate(t.Context(), address, appRole))                 // again: rights are given anew
-	storetest.OK(t, Migrate(t.Context(), as(t, address, appRole), appRole)) // the role itself leaves the schema alone
+	storetest.OK(t, Migrate(t.Context(), as(t, address, appRole), appRole)) // as the role, Migrate changes nothing
 	theirs := slices.Concat(storetest.OnActs, onPostgres)
 	for name, c := range map[string]struct {
 		url, role  string

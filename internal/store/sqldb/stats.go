@@ -268,7 +268,7 @@ func (d dialect) instantSQL(at time.Time) string {
 // time is shown as the middle of its bucket, at most 2 % off.
 const deliveryTimeBucketBase = 1.04
 
-// deliveryTimeBucketSQL is for a send s.
+// deliveryTimeBucketSQL is the number of the bucket of a send, which is the row s.
 var deliveryTimeBucketSQL = dialectSQL{
 	Postgres: fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM s.finished_at - s.logged_at) * 1000000, 1)::float8) / ln(%v))::int`,
 		deliveryTimeBucketBase),

@@ -142,7 +142,8 @@ func (c *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 	return "", fail
 }
 
-// requestOnce derives the outcome of the mail from the answer.
+// requestOnce sends the request without a repetition, and derives the mail's outcome from the
+// answer.
 func (c *Client) requestOnce(ctx context.Context, r providerhttp.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error,
 ) {

@@ -55,7 +55,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// replica makes another console over the same parts.
+// replica makes another replica of the console, with the same database, limiter and keys.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
 		Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, AdminPassword: consoletest.Password,

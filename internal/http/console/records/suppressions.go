@@ -90,7 +90,7 @@ func (handlers *Handlers) showSuppressions(c echo.Context, status int, raw strin
 	return handlers.Layout.Show(c, p.Mistake.StatusOr(status), "suppressions", v)
 }
 
-// doneParameter is the parameter of the address of a list to which an action redirects. Its value
+// doneParameter is the query parameter that an action adds when it redirects to a list. Its value
 // is the action or, in the list of paused prefixes, the ID of the lifted pause. The page then
 // describes the state from the rows that it reads.
 const doneParameter = "done"

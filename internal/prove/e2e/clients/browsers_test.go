@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/run/app/apptest"
 )
 
-// In this order: the looks of the page, the widget and the console.
+// looks has the looks of the page, the widget and the console, in this order.
 type looks [3]browsertest.Look
 
 // The service runs as one process on one file; the browsers are Firefox and WebKit. A person
