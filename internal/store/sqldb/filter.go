@@ -169,8 +169,9 @@ func (f SendFilter) ReadsFailuresFirst() bool {
 		f.Recipient == nil && f.Labels == store.Labels{} && f.Support == ""
 }
 
-// MatchesMany reports whether the filter usually matches many rows, whatever its app, channel,
-// purpose and provider.
+// MatchesMany reports whether the conditions that an index can serve are usually met by many rows,
+// apart from those on app, channel, purpose and provider. No index serves Network, Request and
+// Outcome.
 func (f SendFilter) MatchesMany() bool {
 	return f.Recipient == nil && f.Labels == store.Labels{} && f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
