@@ -134,7 +134,7 @@ func (t tally) withCalendarWaits(s State, now int64) State {
 	return s
 }
 
-// timeLeft returns more than the window if the event lies in the future, since the clock was set
+// timeLeft returns more than the window if the event lies in the future, as after the clock was set
 // back.
 func timeLeft(at int64, window time.Duration, now int64) time.Duration {
 	return window - time.Duration(now-at)*time.Microsecond

@@ -147,7 +147,7 @@ func TestHeaders(t *testing.T) {
 		policies, limit string
 	}{
 		{[]quota.State{minute, hour}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"minute";r=1;t=0`},
-		// RateLimit names the rule with the fewest places left.
+		// RateLimit names the rule with the fewest places left; an observing rule never counts.
 		{[]quota.State{minute, full}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"hour";r=0;t=2`},
 		{[]quota.State{trial, hour}, `"hour";q=5;w=3600`, `"hour";r=1;t=2`},
 		{[]quota.State{trial}, "", ""},

@@ -52,7 +52,7 @@ type cell struct {
 
 // contender is a measured program.
 type contender struct {
-	name, base string // host:port
+	name, base string // base is host:port
 	newRequest func(workload string, o *opened) request
 	knows      []string // the workloads that it can run
 	process    *servertest.Process

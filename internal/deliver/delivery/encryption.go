@@ -71,7 +71,7 @@ func (l *LastCertificate) CertificateEnd() time.Time {
 	return time.Time{}
 }
 
-// LoadCAPool returns nil if path is empty.
+// LoadCAPool returns the certificates of a PEM file, or nil if path is empty.
 func LoadCAPool(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil

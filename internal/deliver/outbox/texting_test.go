@@ -61,7 +61,7 @@ func TestCarriersKnowStrangers(t *testing.T) {
 }
 
 // If a country is denied, nothing is counted, written or sent for its numbers, and the answer says
-// so. The region of the number decides, not its dial code.
+// so. The country of the number decides, not its calling code.
 func TestDeniedCountries(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {
 		for _, to := range []string{vtest.Jamaican, vtest.Mobile} {

@@ -358,7 +358,7 @@ func TestSuppressionActionsShowTheCurrentState(t *testing.T) {
 	reads(t, led(page+"/lift", lift), "b•••@example.com still gets no messages of every app: a suppression holds since")
 	lift.Set("app", "")
 	reads(t, led(page+"/lift", lift), "Lifted: b•••@example.com gets messages again. Nothing was sent now")
-	lacks(t, b.Get(page+"?done=suppression.lift"), "Lifted:") // without a recipient
+	lacks(t, b.Get(page+"?done=suppression.lift"), "Lifted:") // the address names no recipient
 	add.Set("days", "1")
 	add.Del("app")
 	led(page, add)

@@ -63,7 +63,7 @@ func TestTheZoneFollowsTheBrowser(t *testing.T) {
 	if kept := rec.Result().Cookies(); len(kept) != 1 || kept[0].MaxAge >= 0 {
 		t.Errorf("the browser's own zone is kept as a choice: %v", kept)
 	}
-	// A tab that was opened in one zone asks for local time in another.
+	// After the choice of local time, times follow the browser's zone again.
 	b.Post("/admin/prefer", url.Values{"zone": {"UTC"}})
 	in("Asia/Tokyo", "UTC")
 	contains(t, b.Get("/admin"), `<button class="quiet" name="zone" value="local" data-local hidden>`)

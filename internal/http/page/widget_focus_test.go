@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/kit/browsertest"
 )
 
-// holdPostsScript is a script that holds back the answers to posts until a test takes them from
-// held.
+// holdPostsScript is a script that holds back the answers to posts until a test calls the functions
+// in the list held.
 const holdPostsScript = `window.held = []; window.real = fetch; window.fetch = async (...all) => {
 	const answer = await real(...all);
 	if (all[1]?.method === 'POST') await new Promise((go) => held.push(go));

@@ -43,7 +43,8 @@ func (p *keptProcess) SaveLimiterEvents(ctx context.Context, writer int64, chang
 	return p.DB.SaveLimiterEvents(ctx, writer, changes)
 }
 
-// LimiterEvents implements gates.EventDatabase. It ignores after, so each read returns all events.
+// LimiterEvents implements gates.EventDatabase. It reads from the first number on, so each read
+// returns all events.
 func (p *keptProcess) LimiterEvents(ctx context.Context, reader, _ int64, limit int, yield func(store.LimiterEvent) error) error {
 	return p.DB.LimiterEvents(ctx, reader, -1, limit, yield)
 }

@@ -273,7 +273,7 @@ const rowsAtOnce = 1000
 // later.
 func (b *Batch) WriteDue(ctx context.Context) { b.write(ctx, rewriteAfter) }
 
-// Flush writes everything.
+// Flush writes all refusals that are not yet written, whenever their rows were last written.
 func (b *Batch) Flush(ctx context.Context) { b.write(ctx, 0) }
 
 // write keeps the rows for the next write if the database fails. It waits for a write under way,

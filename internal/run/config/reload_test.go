@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/kit/servertest"
 )
 
-// If a password inside a URL changes, the service needs a restart, although the printed forms are
-// equal.
+// WithReloadable takes over the settings that a reload can change. The others need a restart, also
+// a password inside a URL, although the printed forms are equal.
 func TestWithReloadable(t *testing.T) {
 	c, next := must(t, ""), must(t, read(t, "testdata/full.yaml"))
 	got := c.WithReloadable(next)

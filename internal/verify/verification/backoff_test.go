@@ -158,7 +158,7 @@ func TestBackoffIsForgotten(t *testing.T) {
 					r.SendTo(vtest.Ana)
 					r.Sleep(time.Second)
 				}
-				r.MailServer.Accept() // a pause left some answers
+				r.MailServer.Accept() // after a pause, the server still has unused answers
 				r.Want(name, r.RefuseTo(vtest.Ana).Quota.Violated(), "[backoff]")
 				c.after(r)
 				if name != "a reset" { // a reset has emptied the limiter before it returns

@@ -56,10 +56,10 @@ const MinRoundedWindow = time.Hour
 
 const roundingStep = gates.HistoryMargin
 
-// roundedWait returns the wait that a browser sees at an instant after a rule's refusal, which in
-// fact ends at ends (docs/PROMISES.md, promise 3). If the rule's window is an hour or longer, the
-// end is rounded up to a multiple of 5 minutes in UTC. The rounding never makes the wait longer
-// than the window.
+// roundedWait returns the wait that a browser sees at an instant after a rule's refusal
+// (docs/PROMISES.md, promise 3). The parameter ends is when the wait really ends. If the rule's
+// window is an hour or longer, the end is rounded up to a multiple of 5 minutes in UTC. The
+// rounding never makes the wait longer than the window.
 func roundedWait(r quota.Rule, ends, at time.Time) time.Duration {
 	wait := ends.Sub(at)
 	if before := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && before.Before(ends) {

@@ -31,7 +31,7 @@ func TestConnectionServesHundredMails(t *testing.T) {
 func TestIdleConnectionIsClosedByTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{})
-		for n := range 2 { // within 30 s: the same connection, and its time starts again
+		for n := range 2 { // each mail within 30 s uses the same connection, whose time starts again
 			sendAll(t, s, n, n)
 			time.Sleep(30*time.Second - time.Millisecond)
 		}

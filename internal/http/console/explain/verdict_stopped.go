@@ -33,7 +33,8 @@ func (vi verdictInput) suppressedTexts() (what, next texts.Sentence) {
 	return what, vi.suppressionStateText(vi.remedyKey(s), s)
 }
 
-// withLaterSuppression begins the advice with the suppression that came after the send.
+// withLaterSuppression begins the advice with the suppression that came after the send, if there is
+// one, and makes the tone at least Warn.
 func (vi verdictInput) withLaterSuppression(v Verdict) Verdict {
 	s := vi.facts.Suppression
 	if s == nil {

@@ -286,7 +286,7 @@ func (p *provingRun) nodeAway(ctx context.Context) {
 }
 
 func (p *provingRun) restart(context.Context) {
-	p.crash() // on a busy machine, the outage lasts longer than a lease
+	p.crash() // on a busy machine, the outage may last longer than a lease
 	apptest.Must(p.T, p.Postgres.Restart())
 	p.crash()
 }
