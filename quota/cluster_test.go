@@ -106,9 +106,9 @@ func TestQuota10FaultBetweenSlotsAdmitsNothing(t *testing.T) {
 	}
 }
 
-// refusedLate returns a limiter for which the second bucket refuses a Take with the rules twice,
-// because that bucket counts two other events between the look and the take. after is called when
-// the script of that take has run.
+// refusedLate returns a limiter for which the second bucket refuses a Take with the rules in the
+// variable twice, because that bucket counts two other events between the look and the take. The
+// function after is called when the script of that take has run.
 func refusedLate(t *testing.T, after func(others *Redis)) (limiter, direct *Redis) {
 	limiter, direct = clusterLimiter(t, func(n int, run func() error) error {
 		if n != takeSteps {

@@ -81,7 +81,7 @@ type AuditFilter struct {
 
 const maxAuditReasonLength = 500 // characters
 
-// Validated returns errors that wrap ErrBadRequest.
+// Validated returns the entry if it is valid, otherwise an error that wraps ErrBadRequest.
 func (a AuditEntry) Validated() (AuditEntry, error) {
 	switch {
 	case a.ID == uuid.Nil || a.Who == "" || a.What == "":

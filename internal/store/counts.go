@@ -15,7 +15,7 @@ type SendBucket struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
-	Purposes  []string // all with this policy, at least one
+	Purposes  []string // all purposes with the same policy; at least one
 }
 
 // RecipientLockKey returns the key of the lock on a recipient, a hash of app, channel and

@@ -158,7 +158,7 @@ func TestWhatThePagesKeyMayDo(t *testing.T) {
 			} {
 				want := map[int]problem{404: {status: 404, slug: "not-found"}, 200: {status: 200}}[c.status]
 				if act == "resend" && c.status == 200 {
-					want = problem{status: 429, slug: "quota-exceeded"} // within the minute
+					want = problem{status: 429, slug: "quota-exceeded"} // the rule minute admits one send
 				}
 				servertest.Same(r.T, act+" "+name, problemOf(w), want)
 			}

@@ -216,7 +216,8 @@ const drawing = `(async (cases, lang) => {
   return cases.length < 30 ? [cases.length + ' cases'] : differ;
 })`
 
-// misread returns the texts in the table of internal/codes/code that the scripts read differently.
+// misread is JavaScript that follows the table of internal/codes/code. It keeps the texts that the
+// page's scripts read differently.
 const misread = `.filter(({ in: text, code = '', reason = '', length, letters }) => {
   const slips = { required: 'required', not_digits: 'foreign', not_in_alphabet: 'foreign', too_short: 'length', too_long: 'length' }, got = widget.codeIn(text, length, letters);
   return got !== code || reason && widget.slipIn(text, letters) !== slips[reason];

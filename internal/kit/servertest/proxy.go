@@ -48,7 +48,7 @@ var (
 	}
 )
 
-// With returns the proxy with old replaced by new in its file.
+// With returns the proxy with the text old replaced by the text new in its configuration.
 func (p ReverseProxy) With(old, new string) ReverseProxy {
 	p.edits = slices.Concat(p.edits, [][2]string{{old, new}})
 	return p

@@ -50,7 +50,7 @@ func Open(ctx context.Context, version string, logger *slog.Logger, failed func(
 	return newTraces(ctx, out, version)
 }
 
-// exportError is the error of an export. All other errors of the libraries tell of settings.
+// exportError is the error of an export. All other errors of the libraries are about settings.
 type exportError struct{ error }
 
 // errorHandler passes the errors of exports to failed, and logs others like the libraries'

@@ -231,7 +231,7 @@ func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (historie
 	return nil, err
 }
 
-// readHistoryRows reads historySQL for n calls.
+// readHistoryRows reads the rows of historySQL for a batch of n calls.
 func readHistoryRows(rows pgx.Rows, n int) (histories []rowrules.History, now time.Time, err error) {
 	histories = make([]rowrules.History, n)
 	var i int64

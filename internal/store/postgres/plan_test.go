@@ -66,7 +66,8 @@ func TestPostgresHotPlans(t *testing.T) {
 // the ID of row x.
 const manySends = "(left(x.id::text, 24) || right(md5(n::text), 12))::uuid"
 
-// multiply adds 5,000 rows n like some row x, with these fields changed.
+// multiply adds 5,000 copies of a row of the table. The parameter fields changes some fields of
+// each copy, by SQL in which x is the row and n the number of the copy.
 func multiply(t *testing.T, conn *pgx.Conn, table, fields string) {
 	t.Helper()
 	exec(t, conn, fmt.Sprintf(`INSERT INTO %[1]s SELECT y.* FROM (SELECT * FROM %[1]s LIMIT 1) x, generate_series(1, 5000) n, LATERAL

@@ -87,8 +87,9 @@ type Engine interface {
 	// PurgeDeleted removes what a committed deletion left on the disk. The deletion stays committed
 	// if that fails.
 	PurgeDeleted(ctx context.Context) error
-	// LastSendCommit returns nil if no send was committed, or if a transaction of Begin, Check or
-	// an Idempotency-Key's claim has failed since; in SQLite always.
+	// LastSendCommit returns the timing of the last commit of a send. It returns nil if no send was
+	// committed, or if a transaction of Begin, Check or an Idempotency-Key's claim has failed
+	// since; in SQLite always.
 	LastSendCommit() *CommitTiming
 	Pools() []store.PoolStats
 	Close() error

@@ -21,7 +21,7 @@ type personReply struct {
 	Meaning countedText // the reply in the reader's language; zero if Text is in it
 
 	Wait          time.Duration // until the person can ask or continue; 0: the reply names no such wait
-	Life          time.Duration // for which the code works; 0: the reply does not say it
+	Life          time.Duration // how long the code still works; 0: the reply does not say it
 	ReloadAddress string        // the address of a page with a newer reply; "" if the reply has no waits
 }
 

@@ -65,7 +65,7 @@ type List[F, R any] struct {
 	Parameters func(f *F) Parameters               // the list's filters, besides cursor and limit
 	Paging     func(f *F) PagingFields             // the fields of a filter that select the page
 	Cursor     func(r R) store.Cursor              // returns the cursor of a row; the next page continues from it
-	JSON       func(r R, now time.Time) JSONObject // a row for scripts
+	JSON       func(r R, now time.Time) JSONObject // returns a row as the JSON API shows it
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
 }
 

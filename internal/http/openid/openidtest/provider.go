@@ -200,7 +200,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// idTokenClaims returns the claims of the ID token.
+// idTokenClaims returns the protocol's claims, and those of p.Claims, which may replace some.
 func (p *Provider) idTokenClaims(nonce string) map[string]any {
 	now := p.Now()
 	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce}
