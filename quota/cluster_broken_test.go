@@ -31,7 +31,7 @@ func homes(t *testing.T, r *Redis) (names []string) {
 
 // The subtests share a cluster, and all but the first break it. whole waits until the cluster works
 // again.
-func TestClusterThatBreaks(t *testing.T) {
+func TestNewRedisOnAClusterThatBreaks(t *testing.T) {
 	t.Parallel() // the test waits, and has servers of its own
 	cluster := servertest.Cluster(t)
 	url := cluster.URL() + servertest.LongTimeouts

@@ -44,7 +44,7 @@ var _ = func(ctx context.Context) error {
 	return nil
 }
 
-func TestTheCodeOfREADME(t *testing.T) {
+func TestExamplesHaveTheCodeOfREADME(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
 		if err != nil {

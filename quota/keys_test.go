@@ -82,7 +82,7 @@ func TestRedisBytesPerRecipient(t *testing.T) {
 }
 
 // Take and Record remove the events and tombstones that have ended.
-func TestWhatCountsNoMoreIsDropped(t *testing.T) {
+func TestTakeAndRecordDropEndedEvents(t *testing.T) {
 	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
 		expectStored := func(what string, want int) {
 			t.Helper()

@@ -369,7 +369,7 @@ func TestQueueBoundsRepetitions(t *testing.T) {
 
 // For each rule, the least wait of a caller behind others equals its real wait if no other callers
 // come.
-func TestWaitBehindOthers(t *testing.T) {
+func TestMinWaitBehind(t *testing.T) {
 	now := time.Date(2030, 3, 1, 12, 59, 0, 0, time.UTC)
 	sliding, hourly := Rule{Limit: 3, Window: time.Minute}, Rule{Limit: 3, Per: Hour}
 	dates := Rule{Limit: 1, Days: 2}

@@ -38,7 +38,7 @@ func decisions(t *rapid.T) quota.Decision {
 
 // The headers equal, byte by byte, the headers that a library for structured fields writes. If the
 // library refuses a decision, it is refused here, too.
-func TestHeadersAreStructuredFields(t *testing.T) {
+func TestSetRateLimitWritesStructuredFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)
 		d.Rules[0].Name = rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,10}`)).Draw(t, "any name")
@@ -87,7 +87,7 @@ func libraryItem(name, k1 string, v1 int, k2 string, v2 int) httpsfv.Item {
 
 // Header, body and decision agree: no wait is shorter than the wait of a blocking rule, and none is
 // 0 while a rule blocks.
-func TestOneTruthAboutWaiting(t *testing.T) {
+func TestWaitsOfHeaderAndBodyAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)
 		h := http.Header{}

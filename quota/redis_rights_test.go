@@ -83,7 +83,7 @@ func TestPingFindsAUserWhoMayNotWrite(t *testing.T) {
 }
 
 // The probe checks every command of the scripts.
-func TestTheProbeKnowsEveryCommand(t *testing.T) {
+func TestPingProbesEveryCommand(t *testing.T) {
 	asked := commandsIn(`\{'([A-Z]+)'`, probeScript)
 	asked = slices.DeleteFunc(asked, func(c string) bool { return strings.HasPrefix(c, "EVAL") })
 	slices.Sort(asked)

@@ -31,7 +31,7 @@ type connections struct{ db, pool, dials int }
 
 func secure(c *tls.Config) bool { return c.MinVersion >= tls.VersionTLS12 && !c.InsecureSkipVerify }
 
-func TestURLs(t *testing.T) {
+func TestStandaloneURLs(t *testing.T) {
 	o, err := redisurl.StandaloneOptions("rediss://user:p%40ss@redis.example:7000/3?pool_size=7")
 	mustBeNil(t, err)
 	servertest.Same(t, "host", o.Addr, "redis.example:7000")
@@ -95,7 +95,7 @@ func mustBeNil(t *testing.T, err error) {
 	servertest.OK(t, err)
 }
 
-func TestWrongURLsAreExplainedWithoutTheirSecrets(t *testing.T) {
+func TestOpenExplainsWrongURLsWithoutSecrets(t *testing.T) {
 	for url, says := range map[string]string{
 		"":                                     "must begin with redis://",
 		"http://user:hunter2@h":                "must begin with redis://",

@@ -285,7 +285,7 @@ func awaitLine(t *testing.T, out *bufio.Reader, text string) string {
 
 // The first signal ends the context, so that the program can finish its work. The second signal
 // ends the process.
-func TestSignals(t *testing.T) {
+func TestContextUntilSignal(t *testing.T) {
 	for second, want := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 		signals, exits := make(chan os.Signal, 2), make(chan int)
 		ctx := contextUntilSignal(signals, func(code int) { exits <- code })
@@ -375,7 +375,7 @@ func TestServeSamplesTheHeapWithADebugAddress(t *testing.T) {
 // The whole program starts in an empty directory, as `make run` starts it. It prints the generated
 // keys only to standard output, and logs no secret. A second process in the same directory serves
 // once the first one has ended.
-func TestServesWithNothingGiven(t *testing.T) {
+func TestServeInAnEmptyDirectory(t *testing.T) {
 	cmd := newProcess(t, "SENDCODE_LOG_LEVEL=debug")
 	var log servertest.Text
 	cmd.Stderr = &log
@@ -421,7 +421,7 @@ func TestServesWithNothingGiven(t *testing.T) {
 
 // SIGTERM makes /readyz fail, and requests are answered until SENDCODE_DRAIN is over or a second
 // signal comes. After SIGINT, the program does not wait for SENDCODE_DRAIN.
-func TestDrains(t *testing.T) {
+func TestSIGTERMDrainsAndSIGINTDoesNot(t *testing.T) {
 	for _, signals := range [][]syscall.Signal{{syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGTERM, syscall.SIGINT}, {syscall.SIGINT}} {
 		cmd := newProcess(t, "SENDCODE_DRAIN=10m")
 		var log servertest.Text

@@ -153,7 +153,7 @@ func write(t *testing.T, dir, name, text string) {
 
 // A reader can use everything that the banner of a trial shows: the command, the links, the token
 // of the metrics, and the widget's two lines, on both loopback addresses.
-func TestBannerCanBePasted(t *testing.T) {
+func TestBannerShowsWorkingCommandsAndLinks(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}

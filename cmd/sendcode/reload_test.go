@@ -30,7 +30,7 @@ func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 }
 
 // At a terminal, SIGHUP means that the terminal was closed, so the program does not catch it.
-func TestATerminalThatClosesEndsTheProgram(t *testing.T) {
+func TestSIGHUPAtATerminalEndsTheProgram(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		reload, stop := program{terminal: terminal}.reloadOnHangup()
 		stop()

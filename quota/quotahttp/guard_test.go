@@ -119,7 +119,7 @@ func TestRecordRefusesNothing(t *testing.T) {
 }
 
 // Rules of all scopes decide together. If one rule refuses an event, no scope counts it.
-func TestSeveralScopes(t *testing.T) {
+func TestGuardSeveralScopes(t *testing.T) {
 	rule := func(name string, s quota.Scope, limit int) quota.Rule {
 		return quota.Rule{Name: name, Scope: s, Limit: limit, Window: time.Minute}
 	}
@@ -157,7 +157,7 @@ func TestSeveralScopes(t *testing.T) {
 	}
 }
 
-func TestSkip(t *testing.T) {
+func TestGuardSkip(t *testing.T) {
 	skip := func(r *http.Request) bool { return r.Header.Get("Probe") != "" }
 	w := serve(t, Config{Skip: skip, Resource: all})
 	w.spend("/stock", ann, 0)
@@ -187,7 +187,7 @@ func TestGuardOwnAnswers(t *testing.T) {
 	}
 }
 
-func TestWhatNewRefuses(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	_, err := New(Config{Policy: quota.Policy{Name: "Web", Rules: []quota.Rule{
 		{Name: "user", Scope: quota.Recipient, Limit: 0, Window: time.Minute},
 	}}})
@@ -208,7 +208,7 @@ func TestPoliciesOfTwoNamesCountApart(t *testing.T) {
 
 // If the Guard is in front of the router, requests have no pattern yet, so all requests are one
 // resource.
-func TestAllRoutes(t *testing.T) {
+func TestGuardBeforeTheRouterCountsAllRoutesAsOne(t *testing.T) {
 	w := serve(t, Config{})
 	w.Handler = w.guard.Take(w.Handler)
 	for i := range 50 {
@@ -241,7 +241,7 @@ func (f failing) Record(context.Context, string, time.Duration, []quota.AgedEven
 
 func away(err error) failing { return failing{err: func(context.Context) error { return err }} }
 
-func TestClosedWithoutALimiter(t *testing.T) {
+func TestGuardRefusesWithoutALimiter(t *testing.T) {
 	secret := away(fmt.Errorf("%w: dial tcp 10.9.8.7:6379", quota.ErrUnavailable))
 	for _, path := range []string{"/stock", "/look", "/hook"} {
 		rec := serve(t, Config{Limiter: secret}).wants(http.StatusServiceUnavailable, path, ann)

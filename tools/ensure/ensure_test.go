@@ -17,7 +17,7 @@ import (
 
 // sizes finds the lines in which apt-get prints the size of an installation. mayInstall returns
 // true only for root, and not with ENSURE=no.
-func TestInstallingIsSaidBefore(t *testing.T) {
+func TestMayInstallSaysTheSizeBefore(t *testing.T) {
 	const simulated = `Reading package lists...
 0 upgraded, 3 newly installed, 0 to remove and 1 not upgraded.
 Need to get 1,234 kB of archives.

@@ -20,7 +20,7 @@ var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 
 // Each package in mutants.yaml exists, and together they have at least a thousand mutants. Each
 // -run flag matches a test, and each entry of equal matches a mutant.
-func TestTheListFitsTheCode(t *testing.T) {
+func TestMutantsListNamesExistingCode(t *testing.T) {
 	areas, err := readAreas(listText)
 	if err != nil {
 		t.Fatal(err)

@@ -125,7 +125,7 @@ func TestRelink(t *testing.T) {
 }
 
 // named fails if licensecheck recognizes no licence in a module's files. A notice is no licence.
-func TestNamed(t *testing.T) {
+func TestNamedRefusesUnknownLicences(t *testing.T) {
 	for _, file := range []string{"LICENSE", "NOTICE"} {
 		if got, err := named(map[string][]byte{file: []byte("Ask us.")}); err == nil {
 			t.Errorf("%s: %+v", file, got)

@@ -27,7 +27,7 @@ func wants(t *testing.T, err error, texts ...string) {
 
 // If the data are of another version, they stay unchanged, and the error says what to do. The
 // servers that were already started have ended.
-func TestDataOfAnotherVersion(t *testing.T) {
+func TestStartRefusesDataOfAnotherVersion(t *testing.T) {
 	for _, part := range []locate.Part{locate.Redis, locate.Postgres} {
 		if _, err := part.Find(); err != nil {
 			t.Skip(err)
@@ -62,7 +62,7 @@ func TestDataOfAnotherVersion(t *testing.T) {
 }
 
 // On a full disk, no secrets are written, not even some of them. The next start makes them.
-func TestSecretsOnAFullDisk(t *testing.T) {
+func TestLoadSecretsOnAFullDiskWritesNone(t *testing.T) {
 	servertest.OnSmallDisk(t, 1<<20, func(disk *servertest.Disk) {
 		dir := filepath.Join(disk.Dir, "up")
 		servertest.OK(t, os.Mkdir(dir, 0o700))

@@ -15,7 +15,7 @@ const maxColumns = 80
 // In every language and with every setting, the text part and the HTML part of a mail have one or
 // two lines before the code, even with details. The warning and the reference come after the code,
 // and the warning comes once.
-func TestTheCodeStandsOnTop(t *testing.T) {
+func TestMailHasTheCodeInItsFirstLines(t *testing.T) {
 	r := renderer(t)
 	r.Site = "codes.example"
 	detailed, resent, own, dayLong, branded := shop(), shop(), untitled(), shop(), shop()

@@ -13,7 +13,7 @@ import (
 // On a telephone of 320 × 568 pixels, the code of each mail is on the first screen, in one text
 // node. At most two rows of text stand above it if the mail has no details. Only a mail with
 // NotifyGlance ends with the origin line.
-func TestTheCodeIsOnTheFirstScreen(t *testing.T) {
+func TestMailHasTheCodeOnTheFirstScreen(t *testing.T) {
 	tab := browsertest.Chromium(t).Open(t, browsertest.Look{Width: 320, Height: 568})
 	r := renderer(t)
 	r.Site = "codes.shop.example"

@@ -396,7 +396,7 @@ func TestDisplayedMinutes(t *testing.T) {
 	}
 }
 
-func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
+func TestValuesWithACodePrintRedacted(t *testing.T) {
 	req := RenderRequest{Notify: NotifyGlance, Data: shop()}
 	m := render(t, renderer(t), req)
 	var out bytes.Buffer

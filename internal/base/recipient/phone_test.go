@@ -217,7 +217,7 @@ func TestExampleNumberIsFoundOnce(t *testing.T) {
 }
 
 // Each country has a plan. Browser tests show how the page writes numbers by these plans.
-func TestPlansAreOfEveryCountry(t *testing.T) {
+func TestNumberPlansOfEveryCountry(t *testing.T) {
 	countries, codes := NumberPlans()
 	for _, country := range Countries() {
 		p := countries[country]

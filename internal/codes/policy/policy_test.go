@@ -59,7 +59,7 @@ func TestRulesFor(t *testing.T) {
 
 // A rule has a limit for each class of callers, although it counts all classes together. Only rules
 // on recipients treat a known browser as known.
-func TestStrangersLeaveEachReserve(t *testing.T) {
+func TestRulesForLeavesReservesOfStrangers(t *testing.T) {
 	set := policy.Set{
 		Breaker: quota.Rule{Name: "breaker", Scope: policy.BreakerScope, Limit: 10}, BreakerReserve: 3,
 		Apps: map[string]policy.App{"open": {ReachedByStrangers: true}},

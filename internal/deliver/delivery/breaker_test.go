@@ -64,7 +64,7 @@ func TestBreakerByRateOpensAtHalfOfTheAttempts(t *testing.T) {
 
 // AttemptsAllowed returns UnlimitedAttempts while the breaker is closed, and 0 while it is open.
 // After BreakerOpenFor it returns 1, but 0 while that attempt is under way.
-func TestHowManyABreakerAdmits(t *testing.T) {
+func TestBreakerAttemptsAllowed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b := delivery.NewBreaker("mx.example", false)
 		admits := func(when string, want int) {

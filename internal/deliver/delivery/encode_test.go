@@ -171,7 +171,7 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 }
 
 // The number of kept parts is bounded, and they contain neither recipient nor code.
-func TestPartsAreBoundedAndHoldNoCode(t *testing.T) {
+func TestMailEncoderPartsAreBoundedAndHoldNoCode(t *testing.T) {
 	var e MailEncoder
 	for range 2*maxKeptParts + 10 {
 		form := usual
@@ -207,7 +207,7 @@ func TestAllocationsOfAMail(t *testing.T) {
 }
 
 // A mail that cannot be sent is rejected, even if the parts of its form are kept.
-func TestUnsendable(t *testing.T) {
+func TestMailEncoderRefusesUnsendable(t *testing.T) {
 	long := strings.Repeat("x", 64)
 	var e MailEncoder
 	sameMail(t, &e, formed(&usual, "654321"))

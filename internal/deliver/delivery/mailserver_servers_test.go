@@ -275,7 +275,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 
 // While every server is set aside, mails fail at once with a Temporary error. While a mail is tried
 // at the only server, later mails wait for its outcome.
-func TestEveryServerSetAside(t *testing.T) {
+func TestServersAllSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
 		servers := server.Sender(t)
@@ -352,7 +352,7 @@ func TestServersSlowButAlone(t *testing.T) {
 }
 
 // A late answer does not undo the fault that was already counted against the server.
-func TestSlowOneAfterTheOther(t *testing.T) {
+func TestServersLateAnswerKeepsTheFault(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		servers, first, second := pair(t,
 			smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})

@@ -84,7 +84,7 @@ func TestServerURLHints(t *testing.T) {
 	}
 }
 
-func TestConfigKeepsItsPassword(t *testing.T) {
+func TestServerConfigsPrintNoPassword(t *testing.T) {
 	relay, err := smtp.ParseURL("smtp://relay%2Fuser:s3cr3t@mail.example?tls=opportunistic&hello=codes.example")
 	api, err2 := mailapi.ParseURL("resend://:s3cr3t@")
 	servertest.OK(t, errors.Join(err, err2))

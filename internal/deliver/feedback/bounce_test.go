@@ -245,7 +245,7 @@ func fillIn(mail string, m delivery.Mail, other string) string {
 
 // Each mail gives the right result, and counts only once. The code in a mail is neither stored nor
 // logged.
-func TestBounceMails(t *testing.T) {
+func TestIngestMail(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.SendTo("first@example.com")
 		_, other, _ := strings.Cut(strings.TrimSuffix(r.MailServer.Attempts()[0].MessageID, "@shop.example"), ".")
@@ -291,7 +291,7 @@ func TestBounceMails(t *testing.T) {
 
 // A missing mailbox suppresses the recipient even after a bounce of the full mailbox, or of another
 // mailbox. If the suppression was lifted and the same refusal comes again, nothing happens.
-func TestLaterBounceMails(t *testing.T) {
+func TestIngestMailAfterAnotherBounce(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		send := r.SendID(vtest.Ana)
 		ingest := func(mail string, bounced bool, suppressions int) {
@@ -318,7 +318,7 @@ func TestLaterBounceMails(t *testing.T) {
 // If a code was entered, a bounce of its mail stops no further codes, because the mail must have
 // arrived. It does not matter whether an event or a bounce mail reports the bounce, or whether the
 // report comes before or after the code is entered.
-func TestABounceAndAnEnteredCode(t *testing.T) {
+func TestIngestABounceAfterAnEnteredCode(t *testing.T) {
 	for name, bounces := range map[string]func(r *vtest.Rig, send uuid.UUID){
 		"a provider's event": func(r *vtest.Rig, send uuid.UUID) {
 			r.Ingest("bounced", feedback.Event{Send: send, Meaning: feedback.BouncedForGood})
@@ -350,7 +350,7 @@ func TestABounceAndAnEnteredCode(t *testing.T) {
 
 // While the database is unavailable, no report counts as recorded. A bounce mail after the approval
 // is ignored, and after an erasure, a bounce mail no longer counts as one about the recipient.
-func TestBounceMailsThatDoNotCount(t *testing.T) {
+func TestIngestMailThatDoesNotCount(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		mail := []byte(fillIn(qmail("Sorry, no mailbox here by that name. (#5.1.1)"), r.MailServer.Attempts()[0], ""))
@@ -374,7 +374,7 @@ func TestBounceMailsThatDoNotCount(t *testing.T) {
 
 // If a mail names thousands of recipients, bounce.Read returns at most 20, since each one costs a
 // read of the database.
-func TestRecipientsOfABounceMailAreBounded(t *testing.T) {
+func TestBounceReadBoundsRecipients(t *testing.T) {
 	many := strings.Repeat("ana@example.com,", 3000)
 	blocks := strings.Repeat("Final-Recipient: rfc822; ana@example.com\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n", 600)
 	paragraphs := strings.Repeat("<ana@example.com>:\nno mailbox\n\n", 1000)

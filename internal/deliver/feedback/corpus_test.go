@@ -19,7 +19,7 @@ const corpus = "SENDCODE_TEST_BOUNCE_MAILS"
 
 // None of sisimai's mails suppresses a recipient, even if it names one of our mails with its HMAC,
 // since they are about other mails. A mail that is not a bounce does not count as one.
-func TestCorpusOfBounceMails(t *testing.T) {
+func TestIngestMailCorpus(t *testing.T) {
 	folder := os.Getenv(corpus)
 	if folder == "" {
 		t.Skipf("%s names no checkout of github.com/sisimai/set-of-emails", corpus)

@@ -124,7 +124,7 @@ func TestIngestWithoutTheDatabase(t *testing.T) {
 
 // If the address of a recipient can no longer be read, it is neither compared nor suppressed. The
 // event is kept.
-func TestEventsOfUnknownRecipients(t *testing.T) {
+func TestIngestForUnreadableRecipients(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
 		r.Settings.Vault.Ring = vtest.KeyRing(t, "k9:"+vtest.NewKey)

@@ -65,7 +65,7 @@ func withPolledCarrier(t *testing.T, o *polledCarrier, test func(r *vtest.Rig)) 
 
 // A carrier is polled until it reports the outcome. Then the outcome is recorded for the send, the
 // carrier is not polled again, and the send still counts.
-func TestCarriersAreAskedForReceipts(t *testing.T) {
+func TestReceiptsArePolledUntilAnOutcome(t *testing.T) {
 	for delivered, want := range map[bool]string{true: "delivered", false: "undelivered"} {
 		o := &polledCarrier{answer: func(n int) (sms.Report, bool, error) {
 			switch n {

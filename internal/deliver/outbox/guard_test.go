@@ -16,7 +16,7 @@ func TestOnlyUpdateLocksTheLanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	within := map[string]int{}
+	usesByFunc := map[string]int{}
 	for _, file := range files {
 		if name := file.Name(); !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") && name != "export_test.go" {
 			continue
@@ -32,13 +32,13 @@ func TestOnlyUpdateLocksTheLanes(t *testing.T) {
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "lanesMu" {
-					within[f.Name.Name]++
+					usesByFunc[f.Name.Name]++
 				}
 				return true
 			})
 		}
 	}
-	if within["update"] != 2 || len(within) != 1 {
-		t.Errorf("lanesMu is used in %v, want twice in update alone", within)
+	if usesByFunc["update"] != 2 || len(usesByFunc) != 1 {
+		t.Errorf("lanesMu is used in %v, want twice in update alone", usesByFunc)
 	}
 }

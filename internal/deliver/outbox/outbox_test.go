@@ -148,7 +148,7 @@ func TestEndWaits(t *testing.T) {
 	})
 }
 
-func TestStopFinishesWhatIsInFlight(t *testing.T) {
+func TestStopFinishesSendsInFlight(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		r.MailServer.Answer(vtest.Hang(release))
@@ -186,7 +186,7 @@ func TestStopEndsTheWaitForATurn(t *testing.T) {
 // A send that cannot be composed ends at once, with its reason, and its place is free in both
 // gates. If an earlier attempt may have sent the message, the status is Unknown, and the place
 // stays spent.
-func TestWhatCannotBeComposedFails(t *testing.T) {
+func TestSendThatCannotBeComposedFails(t *testing.T) {
 	for reason, change := range map[string]func(*vtest.Rig){
 		outbox.ReasonUnreadable: func(r *vtest.Rig) {
 			r.Svc.SetVault(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})

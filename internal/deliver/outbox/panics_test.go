@@ -54,7 +54,7 @@ func (r brokenRenderer) Prepare(x message.RenderRequest) (message.PreparedMail, 
 // A panic in an attempt affects only that send. If the mail cannot have left, the send is tried
 // once more, and then fails and frees its place. From the final dot on, the outcome is unknown.
 // Afterwards, both replicas over one Postgres still send mails.
-func TestAPanicEndsOneSend(t *testing.T) {
+func TestPanicInAnAttemptEndsOnlyItsSend(t *testing.T) {
 	url := servertest.Postgres(t).NewDatabase(t)
 	servertest.OK(t, postgres.Migrate(t.Context(), url, ""))
 	server := smtptest.Start(t, smtptest.Script{})

@@ -73,7 +73,7 @@ func TestQueueFetchesWhenCapacityIsFree(t *testing.T) {
 
 // While the database accepts no outcome, sending soon stops: a mail that is sent and not recorded
 // would be sent again after a crash.
-func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
+func TestQueuePausesWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxPendingOutcomes + 400
 	withSlowMailServer(t, 100*time.Millisecond, 100, outbox.DefaultCapacity, func(r *vtest.Rig) {
 		r.SendMany(0, sends)
@@ -92,7 +92,7 @@ func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 
 // A stop does not wait for sends that have not begun: it releases them, and the next process
 // delivers them at once.
-func TestStopHandsBackTheQueue(t *testing.T) {
+func TestStopReleasesQueuedSends(t *testing.T) {
 	withSlowMailServer(t, time.Second, 4, outbox.DefaultCapacity, func(r *vtest.Rig) {
 		ids := r.SendMany(0, 100)
 		r.Sleep(100 * time.Millisecond)
@@ -113,7 +113,7 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 
 // The queue in memory is served in the order of expiry, and codes that expire together in the order
 // of their requests. There is one worker, so mails leave one by one.
-func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
+func TestQueueIsServedInTheOrderOfExpiry(t *testing.T) {
 	withSlowMailServer(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		for n := range 12 {
 			r.SendTo(vtest.NthAddress(n), vtest.For([]string{"", "", "login"}[n%3]))
@@ -144,7 +144,7 @@ func TestQueueHoldsExactlyItsCapacity(t *testing.T) {
 
 // An app's mails do not wait for the backlog of another app: apps take turns, and each has a share
 // of the memory.
-func TestAppsTakeTurns(t *testing.T) {
+func TestQueueAppsTakeTurns(t *testing.T) {
 	for name, room := range map[string]int{"in memory": outbox.DefaultCapacity, "in the database": memory} {
 		t.Run(name, func(t *testing.T) {
 			withSlowMailServer(t, 500*time.Millisecond, 1, room, func(r *vtest.Rig) {
@@ -167,7 +167,7 @@ func TestAppsTakeTurns(t *testing.T) {
 
 // While the database accepts no outcomes, one line a second has the number of failed writes,
 // however many sends wait.
-func TestOneWarningASecondOfFailedWrites(t *testing.T) {
+func TestFailedOutcomeWritesAreLoggedOnceASecond(t *testing.T) {
 	withSlowMailServer(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Finish")
 		r.SendMany(0, memory)

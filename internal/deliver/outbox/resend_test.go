@@ -74,7 +74,7 @@ func (s server) Deliver(ctx context.Context, _ time.Duration, begin func() bool,
 
 // Each resend uses a server or carrier that its verification has not used, if there is one.
 // Otherwise it uses the preferred one.
-func TestResendsGoAnotherWay(t *testing.T) {
+func TestResendsUseAnotherServerOrCarrier(t *testing.T) {
 	type failures = map[int]*delivery.Error // by the number of the try
 	rejected := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer}
 	noMailbox := &delivery.Error{Class: delivery.Rejected, About: delivery.AboutMailbox}
@@ -153,7 +153,7 @@ func TestResendsGoAnotherWay(t *testing.T) {
 // The server or carrier that accepted the message before is set aside. If the other one refuses a
 // resend, the resend waits for the first, even if the other one says that there is no such mailbox.
 // That also holds if the other one is tried only because the first is set aside.
-func TestAResendWaitsForAWaySetAside(t *testing.T) {
+func TestResendWaitsForAServerOrCarrierSetAside(t *testing.T) {
 	for n, ch := range []recipient.Channel{recipient.SMS, recipient.Email, recipient.Email, recipient.Email} {
 		other, about := n < 3, []delivery.About{"", "", delivery.AboutMailbox, delivery.AboutMailbox}[n]
 		vtest.InBubbleIdle(t, func(s *vtest.Settings) {

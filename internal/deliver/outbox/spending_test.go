@@ -18,7 +18,7 @@ import (
 
 // Each app and each country has an account of its own, and all messages together have one.
 // Strangers share these accounts, but may use less of each cap.
-func TestAccountsOfCaps(t *testing.T) {
+func TestBudgetAccountsOfCaps(t *testing.T) {
 	b := &Budget{caps: []SpendCap{
 		{Name: "all", Scope: quota.Global, Per: quota.Day, Limit: 10, Reserve: 3},
 		{Name: "apps", Scope: quota.App, Per: quota.Month, Limit: 20, Reserve: 4},
@@ -105,7 +105,7 @@ func TestBudgetIsReadByOneRequest(t *testing.T) {
 
 // The log has one line each when strangers have used their part of a cap, when 80 % of the whole
 // cap is used, and when the cap is reached for all.
-func TestSpendCapLogLines(t *testing.T) {
+func TestBudgetLogLines(t *testing.T) {
 	var lines strings.Builder
 	var stopped []string
 	b := NewBudget(counted{}, []SpendCap{{Name: "day", Scope: quota.Global, Per: quota.Day, Limit: 1000, Reserve: 300}},

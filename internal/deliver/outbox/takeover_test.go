@@ -25,7 +25,7 @@ import (
 // A process stops after it has admitted a send and before the mail has left. Another process takes
 // the send over, and the app gets one event. If the first process runs on after that, it changes
 // nothing.
-func TestCrashIsTakenOver(t *testing.T) {
+func TestTakeOverAfterACrash(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.SubscribeAll, func(r *vtest.Rig) {
 		a, dead, release := r.SendByDeadProcess(nil)
 		r.Start()
@@ -63,7 +63,7 @@ func TestTakeOverFromASleeper(t *testing.T) {
 // If a lease could not be renewed in time, this process takes its own row over. The attempt under
 // way continues under the new number: its outcome is written, and no second mail is sent. The place
 // of a refused mail stays spent, since the row is in doubt.
-func TestOwnRowIsTakenOver(t *testing.T) {
+func TestTakeOverOfOwnRow(t *testing.T) {
 	for want, answer := range map[store.Status]func(context.Context) error{
 		store.Sent: func(context.Context) error { return nil }, store.Failed: vtest.NoMailbox,
 		store.Unknown: vtest.FailWith(delivery.Rejected, "dot", 554, "5.6.0"), // the first attempt may have delivered the mail
@@ -98,7 +98,7 @@ func (l lateAnswers) Postpone(ctx context.Context, p store.Postponement) (bool, 
 
 // A postponed row may be due again, and be taken over, before the call of Postpone was answered.
 // Then its next attempt begins at once, and the row is not in doubt.
-func TestPostponedRowIsTakenOverBeforeTheAnswer(t *testing.T) {
+func TestTakeOverOfPostponedRowBeforeTheAnswer(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.DefaultTick(nil), func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateAnswers{r.Store}, r.MailServer, r.Carrier)
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1"))
@@ -125,7 +125,7 @@ func (l lateOutcomes) Finish(ctx context.Context, out store.Outcome) (bool, erro
 
 // If this process takes over its own row while the outcome is being written, the outcome is written
 // under the new number.
-func TestOwnRowIsTakenOverDuringItsOutcome(t *testing.T) {
+func TestTakeOverOfOwnRowDuringItsOutcome(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		r.Svc = r.ReplicaOn(lateOutcomes{r.Store, new(sync.Once)}, r.MailServer, r.Carrier)
 		r.MailServer.Delay = 7 * time.Second
@@ -161,7 +161,7 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 
 // If the mail was sent and the database is unavailable, no process sends the mail again, however
 // long the outage lasts. The outcome is written within a second after its end.
-func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
+func TestOutcomeIsWrittenAfterADatabaseOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		r.MailServer.Answer(vtest.Hang(release))
@@ -178,7 +178,7 @@ func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 }
 
 // Due sends are taken over at once, batch after batch.
-func TestTakeoverOfMoreThanABatch(t *testing.T) {
+func TestTakeOverOfMoreThanABatch(t *testing.T) {
 	const n = 501 // a batch is 500
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		release := make(chan struct{})
@@ -213,7 +213,7 @@ func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 
 // The database's clock is set back by more than a code lives, and the process notices it only after
 // some seconds. No code counts as expired, and leases are renewed as before.
-func TestDatabasesClockStepsBack(t *testing.T) {
+func TestDatabaseClockSetBackExpiresNoCode(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		var off atomic.Int64
 		off.Store(int64(11 * time.Minute))

@@ -71,7 +71,7 @@ func newProvider(t *testing.T) *provider {
 
 // The requests to a provider share connections. If a kept connection breaks after a request was
 // read, the outcome of the request is unknown, and it is never repeated.
-func TestKeptConnections(t *testing.T) {
+func TestClientDoOnKeptConns(t *testing.T) {
 	for name, r := range map[string]Request{
 		"POST": {Method: http.MethodPost, Body: []byte("{}")}, "GET": {Method: http.MethodGet},
 		"empty": {Method: http.MethodPost}, "with a key": {Method: http.MethodPost, Body: []byte("{}"), Header: http.Header{"Idempotency-Key": {"1"}}},

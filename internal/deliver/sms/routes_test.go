@@ -89,7 +89,7 @@ func TestCarriersFailover(t *testing.T) {
 }
 
 // OnAttempt gets the refusal of a number with Chosen only if the message is a stranger's.
-func TestARefusalOfAStrangersNumber(t *testing.T) {
+func TestCarriersReportAStrangersRefusalAsChosen(t *testing.T) {
 	for _, stranger := range []bool{true, false} {
 		seen := []bool(nil)
 		carrier := &scripted{name: "first", fail: &delivery.Error{Class: delivery.Rejected, About: delivery.AboutAddress}}
@@ -321,7 +321,7 @@ func TestErrorsOfOneNumberSuspendNoCarrier(t *testing.T) {
 }
 
 // A carrier remembers only a limited number of prefixes that failed.
-func TestPrefixesThatFailedAreBounded(t *testing.T) {
+func TestCarriersBoundFailedPrefixes(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		only := &scripted{name: "only"}
 		all := NewCarriers([]Route{{Carrier: only}}, CarriersOptions{})
@@ -367,7 +367,7 @@ func TestCarriersReserveCosts(t *testing.T) {
 // A message whose cost exceeds a cap is not sent, but a cheaper carrier may send it. A cap does not
 // end the message if another carrier may accept it later, when that carrier or the ledger is
 // available again. No cap counts against a carrier.
-func TestCapsStopMessages(t *testing.T) {
+func TestCarriersStopAtSpendCaps(t *testing.T) {
 	over := &delivery.Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpendCap}
 	unknown := &delivery.Error{Class: delivery.Temporary, Stage: StageBudget}
 	for name, c := range map[string]struct {

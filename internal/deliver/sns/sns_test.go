@@ -172,7 +172,7 @@ func TestSNSKnownCertificateExpires(t *testing.T) {
 
 // While Amazon does not return the certificate, a message counts neither as genuine nor as forged.
 // Later it counts as genuine.
-func TestSNSAmazonAway(t *testing.T) {
+func TestSNSVerifyWithoutTheCertificate(t *testing.T) {
 	a := snstest.New(t)
 	topic, body := a.Subscriber(), a.Sign(snstest.Notification("hi", snsNow))
 	for name, answer := range map[string]http.HandlerFunc{

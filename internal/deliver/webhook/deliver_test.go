@@ -34,7 +34,7 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 }
 
 // The waits grow to four hours. Each is changed at random by at most a quarter.
-func TestWaits(t *testing.T) {
+func TestBackoffGrowsToFourHours(t *testing.T) {
 	for n, want := range []time.Duration{
 		1: 5 * time.Second, 20 * time.Second, 80 * time.Second, 7: 4 * time.Hour, 8: 4 * time.Hour, 100: 4 * time.Hour,
 	} {
@@ -50,7 +50,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-func TestEventsAreTriedForADay(t *testing.T) {
+func TestDelivererTriesForADay(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.tick = time.Minute
 		_, stop := r.replica("shop")
@@ -145,7 +145,7 @@ func TestDelivererWorksOffABacklog(t *testing.T) {
 
 // If a process dies in an attempt, another process delivers the event, with the same ID, when the
 // lease has expired.
-func TestAnotherReplicaTakesOver(t *testing.T) {
+func TestDelivererTakesOver(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		release := make(chan struct{})
 		r.setReceiver("shop", after(func() { <-release }))

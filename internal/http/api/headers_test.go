@@ -79,7 +79,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 }
 
 // A request that waits outlives the server's timeouts for reading and writing.
-func TestAWaitOutlivesTheTimeouts(t *testing.T) {
+func TestPreferredWaitOutlivesTheTimeouts(t *testing.T) {
 	var status int
 	var err error
 	for wait := 200 * time.Millisecond; wait < servertest.Patience/4; wait *= 2 { // on a busy machine the first timeouts may be too short

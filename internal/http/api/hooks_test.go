@@ -224,7 +224,7 @@ func TestHookAnswersSupabase(t *testing.T) {
 // A repeated request with a new webhook-id sends nothing twice, even while the first request is
 // under way or after it was refused. This also holds for older servers, whose requests have no
 // metadata.
-func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
+func TestHookRepetitionSendsNothingTwice(t *testing.T) {
 	for _, name := range []string{"signup", "magiclink_without_metadata"} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			s := newSupabase(r, authhooks.SupabaseEmail)
@@ -337,7 +337,7 @@ func TestHookSendsNothingAfterItsDeadline(t *testing.T) {
 
 // If both addresses are of one mailbox, a rule with one place can never admit both codes: nothing
 // is sent, and the answer has no wait. With two places, both codes are sent.
-func TestAChangeWithinOneMailbox(t *testing.T) {
+func TestHookChangeWithinOneMailbox(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseEmail)
 		change := strings.NewReplacer("ana.new@example.com", "a.na@gmail.com", "ana@example.com", "ana@gmail.com").Replace(
@@ -352,7 +352,7 @@ func TestAChangeWithinOneMailbox(t *testing.T) {
 }
 
 // The text message goes to the number with a plus, although Supabase sends the number without one.
-func TestSupabasesTextMessages(t *testing.T) {
+func TestHookTextMessages(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Numbers.Countries = []string{"DE"} }, func(r *vtest.Rig) {
 		s := newSupabase(r, authhooks.SupabaseSMS)
 		r.Want("a code", s.call(s.body("sms")), "200 ")

@@ -164,7 +164,7 @@ func TestProviderEventsAfterAHangUp(t *testing.T) {
 
 // A mail with the right token gets 204, or 503 if a repetition of the request can succeed. A
 // request with another Content-Type gets 415, and one with too large a body 413.
-func TestPostedMails(t *testing.T) {
+func TestProviderEventsOfPostedMails(t *testing.T) {
 	x := providerAPIWith(t, feedback.Auth{Scheme: feedback.SchemeDSN, Secrets: [][]byte{[]byte(right)}}, nil, nil, nil)
 	for _, c := range []struct {
 		token, kind, mail string
@@ -241,7 +241,7 @@ func TestProviderEventRefusedByHeaders(t *testing.T) {
 }
 
 // A sender that is not the provider learns nothing, not even whether its body could be parsed.
-func TestForgedEvents(t *testing.T) {
+func TestProviderEventsThatAreForged(t *testing.T) {
 	x := newProviderAPI(t)
 	var first string
 	for _, token := range []string{"", right + "x"} {

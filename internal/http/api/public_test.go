@@ -238,7 +238,7 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 
 // A browser at another IPv4 address or in another /64 that sends the Idempotency-Key of the first
 // browser does not get the ID of that browser's verification, unless the key has 128 random bits.
-func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
+func TestIdempotencyKeyThatIsGuessedGetsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name, key, from, other string
 		replayed               bool

@@ -13,7 +13,7 @@ import (
 
 // A back end may ask for the quota before it sends. With the same trust and client_ip, the quota
 // equals that of the send: the same rules, and the same wait as in the refusal of the send.
-func TestTheQuotaIsThatOfTheSend(t *testing.T) {
+func TestQuotaEqualsThatOfASend(t *testing.T) {
 	const home, elsewhere = `,"client_ip":"203.0.113.9"`, `,"client_ip":"198.51.100.7"`
 	verificationtest.InBubble(t, func(r *verificationtest.Rig) {
 		back := client{r.T, r.Svc.Routes(api.Keys{keyOf("shop", secret)}, api.Services{}), "192.0.2.1", secret}

@@ -43,7 +43,7 @@ func (s signing) event(at time.Time, token, kind string, change ...func(string) 
 // A signature is accepted with only one body, on all replicas, and only as long as its time is
 // accepted. A repetition with the same body is recorded again, since the process may have been
 // killed during the first request.
-func TestASignatureIsGoodOnce(t *testing.T) {
+func TestSignatureIsAcceptedOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		s := signing{r}
 		one, two := s.replica(), s.replica()
@@ -83,7 +83,7 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 // If the events of a request could not be recorded, the request may be repeated with its signature.
 // A forged or malformed request uses up no signature, even while the limiter is unavailable and the
 // replica itself remembers signatures.
-func TestAFailedRequestUsesNoSignature(t *testing.T) {
+func TestSignatureOfAFailedRequestIsNotUsed(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 			if away {
@@ -111,7 +111,7 @@ func TestAFailedRequestUsesNoSignature(t *testing.T) {
 }
 
 // If a hundred bodies with the same signature arrive at once, only one of them is accepted.
-func TestCopiesAtOnce(t *testing.T) {
+func TestSignatureOfConcurrentCopiesIsAcceptedOnce(t *testing.T) {
 	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 		s := signing{r}
 		x := s.replica()

@@ -38,7 +38,7 @@ func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI 
 }
 
 // Only events in the topic's messages are recorded. Their Content-Type is text/plain.
-func TestEventsOfATopic(t *testing.T) {
+func TestSNSEventsOfATopic(t *testing.T) {
 	a := snstest.New(t)
 	x := subscriber(t, a, &accepting{})
 	note := snstest.Notification(`{"kind":"gone","tag":"`+eventID+`","to":"ana@example.com"}`, time.Now())
@@ -80,7 +80,7 @@ func TestEventsOfATopic(t *testing.T) {
 
 // A subscription is confirmed only if an administrator accepted it and it belongs to the configured
 // topic.
-func TestSubscriptionsOfATopic(t *testing.T) {
+func TestSNSSubscriptionsOfATopic(t *testing.T) {
 	a, admin := snstest.New(t), &accepting{}
 	x := subscriber(t, a, admin)
 	asks := snstest.Confirmation("SubscriptionConfirmation", "abc", time.Now())

@@ -57,7 +57,7 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 
 // The export of a person's data is recorded when it begins and when it ends, and needs a reason. It
 // has no code, no name of an administrator, and no network of a send whose code was not entered.
-func TestAPersonsExport(t *testing.T) {
+func TestExportOfAPerson(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.writeSent("ana@example.com", func(s *store.Send) { s.Network = "198.51.100.0/24" })
 	r.writeSent("bo@example.com")

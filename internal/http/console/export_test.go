@@ -123,7 +123,7 @@ func (r deadlineRecorder) SetWriteDeadline(until time.Time) error { *r.until = u
 
 // If the database may work longer than the server usually waits for an answer, the answer's time is
 // extended by the database's time and by the time to write the answer.
-func TestLongAnswersHaveTheirTime(t *testing.T) {
+func TestWriteDeadlineOfLongAnswers(t *testing.T) {
 	r := newRigWithTraffic(t)
 	var until time.Time
 	handler := r.Handler

@@ -40,7 +40,7 @@ func TestMessages(t *testing.T) {
 
 // An owner sends a test message, and the page names the server that accepted it. For a minute after
 // that, no owner can send another one.
-func TestATestMessage(t *testing.T) {
+func TestMessagesSendATestMessage(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	lacks(t, r.As("operator").Get("/admin/messages"), "Send a test message")

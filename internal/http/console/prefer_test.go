@@ -31,7 +31,7 @@ func TestLanguageIsTheReadersChoice(t *testing.T) {
 }
 
 // The layout shows the name of the account that is logged in, its role and its zone.
-func TestFrameNamesTheReader(t *testing.T) {
+func TestLayoutNamesTheReader(t *testing.T) {
 	r := newRig(t)
 	contains(t, r.As("operator").Get("/admin"), `the-operator · operator</a>`)
 	contains(t, r.LoggedIn().Get("/admin/acts"), `admin · owner</a>`, `<summary class="here">More</summary>`)

@@ -19,7 +19,7 @@ import (
 )
 
 // The page of a send that a pause stopped shows the pause that applies now.
-func TestStoryOfAPausedSend(t *testing.T) {
+func TestSendPageShowsThePause(t *testing.T) {
 	r := newRig(t)
 	send := r.begin("bo@example.com").Send
 	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})

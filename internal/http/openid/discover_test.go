@@ -52,7 +52,7 @@ func TestProvidersInTrouble(t *testing.T) {
 }
 
 // If the provider hangs, a login ends as soon as its client stops waiting.
-func TestHangingProvider(t *testing.T) {
+func TestBeginWithAHangingProvider(t *testing.T) {
 	server, p := open(t)
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
@@ -71,7 +71,7 @@ func TestHangingProvider(t *testing.T) {
 	}
 }
 
-func TestDocumentsThatLeadElsewhere(t *testing.T) {
+func TestBeginRefusesDocumentsThatLeadElsewhere(t *testing.T) {
 	for what, document := range map[string]map[string]any{
 		"another issuer":      {"issuer": "https://evil.example"},
 		"a token for anybody": {"token_endpoint": "http://evil.example/token"},

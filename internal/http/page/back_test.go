@@ -40,7 +40,7 @@ func get(t *testing.T, w *pagetest.World, query string) string {
 
 // A person who came from an app returns to it after the proof, with a reference, and with the query
 // of the return URL.
-func TestAPersonIsReturnedWithAReference(t *testing.T) {
+func TestPageReturnsToTheAppWithAReference(t *testing.T) {
 	w := world(t)
 	const to = "https://shop.example/welcome/to?state=a%26b"
 	answer, body := asks(t, w, http.MethodGet, "?app=shop&return_url="+url.QueryEscape(to+"&reference=old"), nil)
@@ -67,7 +67,7 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 // If the app does not allow a return_url, or its page does not have the purpose, the page explains
 // this to the person. The log explains it to the operator, without the path and the query of the
 // address.
-func TestABadLinkIsExplained(t *testing.T) {
+func TestPageExplainsABadLink(t *testing.T) {
 	var w *pagetest.World
 	for query, logged := range map[string]string{
 		"?return_url=" + url.QueryEscape("https://evil.example/x?secret=1"): `"origin":"https://evil.example"`,
@@ -98,7 +98,7 @@ func TestABadLinkIsExplained(t *testing.T) {
 // If the address names an app, the page has the name, brand, key and return addresses of that app,
 // and nothing of the other app. If it names a purpose, the page has the texts and codes of that
 // purpose.
-func TestThePageOfAnAppThatIsNamed(t *testing.T) {
+func TestPageForANamedAppAndPurpose(t *testing.T) {
 	w := world(t)
 	w.AddApp(page.AppPage{
 		App: "news", Title: "The News", Sender: "codes@news.example", ReturnURLs: []string{"https://news.example"},
@@ -174,7 +174,7 @@ func aReturnByItself(t *testing.T, browser context.Context) {
 
 // A page that was rendered before an update sends its form after the update. The answer is a card
 // that says to reload the page.
-func TestAPageOfBeforeIsToldToReload(t *testing.T) {
+func TestPageOfAnOldReleaseIsToldToReload(t *testing.T) {
 	w := world(t)
 	answer, _ := asks(t, w, http.MethodPost, "?app=shop", url.Values{"to": {"ana@example.com"}, "act": {"send"}})
 	is(t, answer.Code, http.StatusOK)

@@ -107,7 +107,7 @@ func aWayWithout(t *testing.T, browser context.Context, features []string, how r
 
 // In a browser that keeps neither cookies nor storage, the page works, and asks people not to close
 // or reload it.
-func TestCookiesAreOff(t *testing.T) {
+func TestPageWithoutCookies(t *testing.T) {
 	browser := browsertest.CookielessChromium(t)
 	w := accepting(t)
 	b := open(t, browser, w, browsertest.Look{})

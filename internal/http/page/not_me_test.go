@@ -34,7 +34,7 @@ func (r reported) ReportNotMe(ctx context.Context, token string) (store.Verifica
 
 // The page behind a mail's link has the app's accent, name and home. After the press the page says
 // that it can be closed.
-func TestAReportIsMadeOnTheAppsPage(t *testing.T) {
+func TestNotMePageHasTheAppsBrand(t *testing.T) {
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
 	page.RegisterNotMe(e, reported{}, func(string) (string, message.Brand) {
 		return "Shop", message.NewBrand("https://cdn.example/logo.svg", "#0b7a5c", "https://shop.example/")

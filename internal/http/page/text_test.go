@@ -32,7 +32,7 @@ func wordsByLanguage() map[string]map[recipient.Channel]map[string]string {
 
 // Every reason for which an address or a number is refused has a text, except reasons that say no
 // more than "not an address". No text is for another reason.
-func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
+func TestEveryRecipientReasonHasAText(t *testing.T) {
 	ofMails := strings.Fields(`encoding unknown_channel comment display_name domain_incomplete full_width_character invalid_domain
 		ip_literal local_part_too_long misplaced_dot no_at_sign no_domain no_local_part quoted_local_part several_addresses space`)
 	ofNone := strings.Fields(`encoding invalid_character unknown_channel no_country_code invalid_number too_short number_not_allowed`)
@@ -77,7 +77,7 @@ func filesLike(t *testing.T, pattern string) map[string]string {
 
 // Every text that the page's code, its templates or the widget's scripts name exists. A missing
 // text would be shown as nothing, or as "undefined".
-func TestTheTextsThatAreNamedExist(t *testing.T) {
+func TestCatalogueHasEachNamedText(t *testing.T) {
 	script := regexp.MustCompile(`\b(?:w|words|words\.sms|this\.#w)\??\.([A-Z]\w*)`)
 	for pattern, c := range map[string]struct {
 		names *regexp.Regexp
@@ -106,7 +106,7 @@ func TestTheTextsThatAreNamedExist(t *testing.T) {
 
 // Each sentence is only in the catalogue, so that one change changes page and widget: no two keys
 // have the same sentence, and neither templates nor scripts nor the page's code contain it.
-func TestTextsStandOnce(t *testing.T) {
+func TestCatalogueHasEachTextOnce(t *testing.T) {
 	var code strings.Builder
 	for _, pattern := range []string{"*.go", "../../../web/page/*.html", "../../../web/static/*.js", "../../../web/widget/*.js"} {
 		for _, text := range filesLike(t, pattern) {

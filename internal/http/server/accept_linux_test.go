@@ -58,7 +58,7 @@ func TestEndAccepting(t *testing.T) {
 // If too many connections wait for a request, the oldest connection of the network with the most
 // waiting connections is closed. Connections of other networks and of trusted proxies stay open.
 // The log has one line about the closed connections.
-func TestWaitingConnectionsAreBounded(t *testing.T) {
+func TestConnTrackerBoundsWaitingConns(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}
 	var log servertest.Text
 	r := newConnsRig(t, NewConnTracker(4, proxies, slog.New(slog.NewTextHandler(&log, nil))), echo.New(), false)

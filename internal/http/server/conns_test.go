@@ -226,7 +226,7 @@ func (p refusingPort) Accept() (net.Conn, error) { return nil, p.err }
 
 // A failure to accept connections is logged at most once a minute. The end of accepting is not
 // logged.
-func TestAcceptErrorsAreLogged(t *testing.T) {
+func TestConnTrackerLogsAcceptErrors(t *testing.T) {
 	var log servertest.Text
 	conns := NewConnTracker(0, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	for err, want := range map[error]error{

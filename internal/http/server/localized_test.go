@@ -138,7 +138,7 @@ func TestLanguageOfProblems(t *testing.T) {
 }
 
 // A wait of a minute or more is given in hours and minutes, rounded up.
-func TestALongWaitInWords(t *testing.T) {
+func TestProblemWaitInHoursAndMinutes(t *testing.T) {
 	for seconds, want := range map[int]string{42: "42 s", 60: "1 min", 61: "2 min", 3600: "1 h", 83374: "23 h 10 min"} {
 		p := &Problem{Kind: QuotaExceeded, Detail: "{wait}", Wait: time.Duration(seconds) * time.Second}
 		servertest.Same(t, "in English", p.InEnglish(), want)

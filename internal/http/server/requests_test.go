@@ -35,7 +35,7 @@ func (r *requestRig) from(ip string, n int) (in int) {
 	return in
 }
 
-func TestRequestsOfANetworkAreBounded(t *testing.T) {
+func TestRequestLimiterBoundsANetwork(t *testing.T) {
 	r := newRequestRig(300)
 	if in := r.from("192.0.2.1", 1000); in != 300 || r.refused != 700 {
 		t.Errorf("%d of 1000 let in, %d refused", in, r.refused)
@@ -52,7 +52,7 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 
 // The wait in a refusal is exact: one more request is admitted when the wait ends, and none
 // earlier. This holds whenever the earlier requests came.
-func TestRequestsAreLetInAfterTheWait(t *testing.T) {
+func TestRequestLimiterAdmitsAfterTheWait(t *testing.T) {
 	for _, limit := range []int{1, 7, 300} {
 		for _, into := range []time.Duration{0, 17 * time.Second, requestWindow - 1} {
 			r := newRequestRig(limit)
@@ -90,7 +90,7 @@ func TestRequestLimiterSlides(t *testing.T) {
 
 // If there are too many networks, several of them are counted together. Beyond a further bound,
 // requests of new networks are admitted without a count. The memory stays bounded.
-func TestRequestsOfManyNetworks(t *testing.T) {
+func TestRequestLimiterOfManyNetworks(t *testing.T) {
 	r := newRequestRig(3)
 	r.largest = 100
 	address := func(i int) string { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String() }
@@ -109,7 +109,7 @@ func TestRequestsOfManyNetworks(t *testing.T) {
 	servertest.Same(t, "let in where there is no room for a count", r.from("192.0.2.1", 5), 5)
 }
 
-func TestRefusedRequestsAreLoggedOnceAMinute(t *testing.T) {
+func TestRequestLimiterLogsOnceAMinute(t *testing.T) {
 	r := newRequestRig(1)
 	for range 120 {
 		r.from("192.0.2.77", 10)

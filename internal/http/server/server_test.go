@@ -82,7 +82,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 	}
 }
 
-func TestEveryKindIsExplained(t *testing.T) {
+func TestProblemKindsAreExplained(t *testing.T) {
 	e, _ := testServer(t)
 	for _, k := range ProblemKinds() {
 		w := get(e, "/problems/"+k.Slug)

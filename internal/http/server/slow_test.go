@@ -17,7 +17,7 @@ import (
 
 // A client that sends or reads slowly keeps its connection only for a bounded time, and a handler
 // does not wait for a body longer than that.
-func TestSlowClientsEnd(t *testing.T) {
+func TestHTTPServerEndsSlowClients(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: codes\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"
 	for name, c := range map[string]struct {
 		atOnce, slowly string // the text that is written at once, and the text that follows at one byte a second

@@ -282,7 +282,7 @@ func TestJudgePeriods(t *testing.T) {
 }
 
 // A crash in the same month excuses no wrong figure of other rules whose windows have long ended.
-func TestAMonthExcusesNoOtherRule(t *testing.T) {
+func TestJudgeMonthExcusesNoOtherRule(t *testing.T) {
 	r := ordinary()
 	r.Rules = append(r.Rules, history.Rule{Name: "month", Limit: 100, Window: 31 * 24 * time.Hour, Until: r.start.Add(24 * time.Hour)})
 	r.Limiter, r.Crashes = true, []time.Time{r.start.Add(-24 * time.Hour)}

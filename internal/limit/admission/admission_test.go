@@ -169,7 +169,7 @@ func TestLimiterRecoversFromAStandstill(t *testing.T) {
 }
 
 // Strangers have at most half of the places, so others are served as if they were alone.
-// TestAdmissionOfUnreadRequest tests the bounds.
+// TestRefuseIfFull tests the bounds.
 func TestLimiterGivesStrangersHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &fakeDatabase{rate: 200, base: 450 * time.Millisecond}
@@ -187,7 +187,7 @@ func TestLimiterGivesStrangersHalf(t *testing.T) {
 
 // A request that was not read yet is refused only if every request would be refused. Strangers get
 // no place if others have taken all places.
-func TestAdmissionOfUnreadRequest(t *testing.T) {
+func TestRefuseIfFull(t *testing.T) {
 	const half = MaxUnderWay / 2
 	type refusals struct{ unread, known, stranger bool }
 	none, strangers, all := refusals{}, refusals{stranger: true}, refusals{true, true, true}

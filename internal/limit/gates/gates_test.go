@@ -154,7 +154,7 @@ func TestDatabaseDecidesAlone(t *testing.T) {
 
 // At 20 requests a second for 20 s, a request waits for a silent limiter only if it came before the
 // first request had timed out.
-func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
+func TestSendsDoNotWaitForASilentLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		var calls, late atomic.Int64
 		r.Limiter.Intercept(func(ctx context.Context, _ string, _ func() error) error {
@@ -216,7 +216,7 @@ func TestOutageEndsWithCallOfSameSize(t *testing.T) {
 }
 
 // If a part of a Cluster is away, that is no outage: calls for the other nodes go on as usual.
-func TestAPartThatIsAwayIsNoOutage(t *testing.T) {
+func TestClusterNodeThatIsAwayIsNoOutage(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		takes := 0
 		r.Limiter.Intercept(func(_ context.Context, call string, do func() error) error {

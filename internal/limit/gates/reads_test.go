@@ -44,7 +44,7 @@ func TestASharedReadThatPanics(t *testing.T) {
 }
 
 // However many requests of strangers need rows, other requests get theirs.
-func TestReadsOfStrangersLeaveTheOthersTheirs(t *testing.T) {
+func TestSharedReadsOfStrangersDelayNoOthers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r, answer := newSharedReads[int](), make(chan struct{})
 		var all sync.WaitGroup
@@ -75,7 +75,7 @@ func TestReadsOfStrangersLeaveTheOthersTheirs(t *testing.T) {
 // again. After readsAtOnce reads, each begins readPause after the one before, and each caller gets
 // rows that were read after its call. The first caller, a caller for another recipient, and a
 // caller that comes later do not wait.
-func TestReadsOfOneRecipientAreBounded(t *testing.T) {
+func TestSharedReadsOfOneRecipientAreBounded(t *testing.T) {
 	const took = time.Millisecond
 	servertest.Bubble(t, func(t *testing.T) {
 		r, began := newSharedReads[time.Time](), time.Now()

@@ -179,7 +179,7 @@ func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 
 // The database was slow and counts the send from a later instant than the limiter did, which may
 // have lost it meanwhile. The wait is the database's.
-func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
+func TestWaitIsTheDatabasesIfItWasSlow(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() {
@@ -199,7 +199,7 @@ func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
 
 // The limiter's bucket is lost and rewritten while a process is frozen between the gates. The
 // process does not add its send to the limiter, but the next look does.
-func TestLookAfterFrozenProcess(t *testing.T) {
+func TestQuotaAddsTheSendOfAFrozenProcess(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Second)
@@ -250,7 +250,7 @@ func TestRebuildsAreCounted(t *testing.T) {
 
 // A gate that is slow, or that did not answer, has lost nothing. So no rebuild is counted, since
 // the alert means that the limiter loses events.
-func TestASlowGateIsNoLoss(t *testing.T) {
+func TestSlowGateCountsNoRebuild(t *testing.T) {
 	for name, slow := range map[string]func(r *vtest.Rig) *vtest.Service{
 		"the limiter": func(r *vtest.Rig) *vtest.Service {
 			r.Limiter.Intercept(func(_ context.Context, _ string, do func() error) error {
@@ -659,7 +659,7 @@ func TestLooksAddFailures(t *testing.T) {
 
 // The limiter's clock steps, in both directions. Only a step back prolongs a wait, and no wait is
 // longer than the rule's window.
-func TestClocksThatStep(t *testing.T) {
+func TestWaitsWhileTheLimitersClockSteps(t *testing.T) {
 	for step, wait := range map[time.Duration]time.Duration{
 		-time.Hour: time.Minute, -time.Second: 51 * time.Second, time.Second: 50 * time.Second, time.Hour: 50 * time.Second,
 	} {
@@ -681,7 +681,7 @@ func TestClocksThatStep(t *testing.T) {
 
 // The limiter's clock is already in the next day: it admits, and the database refuses. No answer
 // contains the difference of the clocks.
-func TestALimiterThatIsInTheNextDay(t *testing.T) {
+func TestAnswersHideThatTheLimiterIsInTheNextDay(t *testing.T) {
 	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
 	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight
 		server := vtest.NewFakeRedis()

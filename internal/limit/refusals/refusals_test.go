@@ -79,7 +79,7 @@ func TestBatchSharesARowUntilTheDeadline(t *testing.T) {
 
 // MaxOwnRowsPerNetwork bounds the rows of every scope but those on the recipient, whose rules
 // refuse only after a send: see TestRefusalsAreBoundedAndCounted.
-func TestRefusalRowsOfWiderRuleAreBounded(t *testing.T) {
+func TestBatchBoundsRowsOfWiderRules(t *testing.T) {
 	for _, scope := range []quota.Scope{
 		quota.IP, quota.Network, quota.App, quota.Purpose, policy.CountryScope, policy.PrefixScope, quota.Global,
 		"everything",
@@ -215,7 +215,7 @@ func (h hung) RecordRefusals(context.Context, []store.SendOrRefusal) error {
 }
 
 // While a write hangs, another Flush waits for it no longer than its own context lasts.
-func TestFlushHasDeadline(t *testing.T) {
+func TestBatchFlushHasDeadline(t *testing.T) {
 	db := hung{make(chan struct{}), make(chan struct{})}
 	r := New(db, time.Now, slog.New(slog.DiscardHandler))
 	r.Add(refusal(1, ""), quota.Recipient)

@@ -217,7 +217,7 @@ func TestRefundDueRowsRepeats(t *testing.T) {
 }
 
 // If one refund of the database fails, the others are still made.
-func TestARowThatFailsStopsNoOthers(t *testing.T) {
+func TestRefundDueRowsAfterOneThatFails(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
 		r.db.due = append(r.db.due, store.Refund{AttemptID: store.AttemptID{ID: uuid.UUID{n + 1}, Attempt: 1}})
@@ -254,7 +254,7 @@ func TestSettleRecordsASendOnceMore(t *testing.T) {
 }
 
 // A send can still be recorded at the end of its window, but not later.
-func TestASendThatHasLeftItsWindow(t *testing.T) {
+func TestSettleRecordsToTheEndOfTheWindow(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := newIdle(t)
 		bucket := r.queueSend(1, "a")
@@ -356,7 +356,7 @@ func TestRefundOfSendToOtherRecipient(t *testing.T) {
 
 // If more rows are uncertain than one statement can look up, all are looked up, and the first is
 // looked up alone.
-func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
+func TestSettleLooksUpAllUncertainRows(t *testing.T) {
 	s := newIdle(t)
 	for i := range maxRowsPerLookup + 2 {
 		s.SettleLater(uuid.UUID{byte(i), byte(i >> 8), 1}, nil)

@@ -43,7 +43,7 @@ func wideLines(text string) (wide []int) {
 	return wide
 }
 
-func TestLinesEndInTime(t *testing.T) {
+func TestSourceLinesAreNotTooWide(t *testing.T) {
 	long := strings.Repeat("word ", 30)
 	for text, want := range map[string]int{
 		"// " + long:                             1,

@@ -25,7 +25,7 @@ var calm = []simulate.Kind{simulate.NewPolicy, simulate.Remap, simulate.OtherFil
 // Each bug was found by an attack and fixed. The test puts the bug back, and a known seed finds it.
 // After a change of the simulation, one of the next 2,000 seeds must find it: then write the seed
 // that the log names into the table.
-func TestMendedBugsAreFound(t *testing.T) {
+func TestSimulationFindsBugsPutBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		put    func(*simulate.Replica)
 		oracle string

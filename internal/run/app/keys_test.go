@@ -110,7 +110,7 @@ func TestKeyCheckMissesAKeyThatRowsNeed(t *testing.T) {
 
 // Each run reads a few sealed rows, from the oldest on. Missing keys that a run found stay recorded
 // until all rows were read.
-func TestSealedRowsAreLookedAtInParts(t *testing.T) {
+func TestKeyCheckReadsSealedRowsInParts(t *testing.T) {
 	k := newKeyedDatabase(t)
 	k.wantReport(k.process(k2+","+k1, "i"), "")
 	old := k.process(k1, "i")
@@ -149,7 +149,7 @@ func TestKeyCheckOfAKeyThatBecomesKnown(t *testing.T) {
 
 // A process becomes unready if the database has been written with other keys, for example because
 // another database has replaced its own.
-func TestADatabaseOfOtherKeysAppears(t *testing.T) {
+func TestKeyCheckOfADatabaseWithOtherKeys(t *testing.T) {
 	k := newKeyedDatabase(t)
 	k.wantReport(k.process(k1, "i"), "")
 	k.wantReport(k.process(k1, "j"), "other_keys!")

@@ -165,7 +165,7 @@ func TestWhyRefusedAfterFiveTries(t *testing.T) {
 
 // A database that answers late counts as slow, and the replica stays ready. whyUnwritable takes at
 // most slowWriteThreshold.
-func TestASlowDatabaseIsReady(t *testing.T) {
+func TestWhySlowLeavesTheReplicaReady(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := fakeDatabase{pingTime: 1200 * time.Millisecond}
 		p := d.probe()

@@ -67,7 +67,7 @@ func TestReloadOfAFaultyFileChangesNothing(t *testing.T) {
 
 // Keys, titles, templates, purposes and pauses change while the service runs: in answers, in mails
 // and on the page. The generated key of the app default ends when an app has a key of its own.
-func TestAppsAndPurposesChange(t *testing.T) {
+func TestReloadChangesAppsAndPurposes(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
 	delete(s.Env, "SENDCODE_API_KEY")

@@ -54,7 +54,7 @@ func TestStopAnswersAcceptedConnections(t *testing.T) {
 }
 
 // If another program has the port, the error of the start says how to choose another port.
-func TestTakenPort(t *testing.T) {
+func TestListenOnATakenPort(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	servertest.OK(t, err)
 	defer other.Close()

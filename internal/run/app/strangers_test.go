@@ -218,7 +218,7 @@ var whatRefuses = []refusal{
 	{
 		by: "conflict", text: "the same, while the guess is worked on", knownBrowser: true,
 		price: "a guess from its own address, at the same moment",
-		test:  "internal/http/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
+		test:  "internal/http/api/public_test.go TestIdempotencyKeyThatIsGuessedGetsNothing",
 	},
 	{
 		by: "unavailable/" + overloaded, text: "a place among the requests for one recipient",
@@ -231,7 +231,7 @@ var whatRefuses = []refusal{
 	{
 		by: "unavailable/", text: "more connections than the machines carry", secretKey: true, knownBrowser: true, otherAppsKey: true, otherAppsBrowser: true,
 		price: "a flood from many networks; each is bounded",
-		test:  "internal/http/server/requests_test.go TestRequestsOfANetworkAreBounded",
+		test:  "internal/http/server/requests_test.go TestRequestLimiterBoundsANetwork",
 	},
 	{
 		by: "unavailable/" + bodies, text: "room for large bodies", secretKey: true, knownBrowser: true, otherAppsKey: true, otherAppsBrowser: true,
@@ -332,7 +332,7 @@ var whatRefuses = []refusal{
 	{
 		by: "delivery-failed/expired", text: "`expired`: a mail server is set aside, or has fewer connections",
 		left: "what it answers from `RCPT` on for a stranger's recipient, even silence, is held against the recipient",
-		test: "internal/deliver/delivery/smtp/strangers_test.go TestStrangersChooseTheAnswerToRCPT",
+		test: "internal/deliver/delivery/smtp/strangers_test.go TestPoolIgnoresFaultsOfStrangersRecipients",
 	},
 	{
 		by: "check/max_attempts_reached", text: "five tries of a code", knownBrowser: true, file: roomy,

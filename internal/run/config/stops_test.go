@@ -50,7 +50,7 @@ stop:
 
 // A stop of a number or a prefix also applies to the other form of a mobile number, with or without
 // Argentina's 9 and Mexico's 1.
-func TestStopsFollowTheCountedForm(t *testing.T) {
+func TestStopsApplyToBothFormsOfANumber(t *testing.T) {
 	for _, x := range []struct {
 		stop, number string
 		want         bool

@@ -63,7 +63,7 @@ func TestJobsRunWhenTheyAreDue(t *testing.T) {
 }
 
 // A job that hangs delays no other job, and ends with its context.
-func TestAJobHoldsUpNoOther(t *testing.T) {
+func TestRunJobThatHangsDelaysNoOther(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		other := &counter{}
 		hangs := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }

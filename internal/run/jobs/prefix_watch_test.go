@@ -120,7 +120,7 @@ func TestNoTextMessagesWithoutPrefixPauses(t *testing.T) {
 	})
 }
 
-func TestExemptPrefixesAndNoWatch(t *testing.T) {
+func TestPrefixWatchExemptsPrefixes(t *testing.T) {
 	for name, change := range map[string]func(*vtest.Settings){
 		"exempt": func(s *vtest.Settings) { s.Watch.Exempt = []string{"+49"} },
 		"off":    func(s *vtest.Settings) { s.Watch = store.PrefixWatch{} },

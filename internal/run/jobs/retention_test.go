@@ -21,7 +21,7 @@ func keepFor(d time.Duration) func(*vtest.Settings) {
 
 const twoDays = 2 * 24 * time.Hour
 
-func TestOldRowsGoByThemselves(t *testing.T) {
+func TestRetentionDeletesOldRows(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(twoDays), func(r *vtest.Rig) {
 		old := r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)

@@ -51,7 +51,7 @@ func TestBackgroundCacheOfAPartThatHangs(t *testing.T) {
 
 // A call of Ask continues until its own timeout, even if the context of Get has ended, which then
 // does not wait. The longer a call takes, the later the next one begins.
-func TestRecentTimeoutAndShare(t *testing.T) {
+func TestBackgroundCacheTimeoutAndShare(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

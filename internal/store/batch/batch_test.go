@@ -185,7 +185,7 @@ func TestBatcherTurn(t *testing.T) {
 	})
 }
 
-func TestBatcherCallersWhoLeave(t *testing.T) {
+func TestBatcherWithCanceledCallers(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		ctx, cancel := context.WithCancel(t.Context())
 		results := map[string]chan error{}
@@ -268,7 +268,7 @@ type traceKey struct{}
 
 // The context of a round trip has the values of the oldest call's context, and does not end with
 // it.
-func TestATripBelongsToItsOldestCall(t *testing.T) {
+func TestRoundTripContextIsThatOfTheOldestCall(t *testing.T) {
 	gated(t, func(t *testing.T, g *gatedRuns) {
 		submit := func(ctx context.Context, name string, key int64) {
 			go func() { _, _ = g.Submit(context.WithValue(ctx, traceKey{}, name), store.Intent{}, key) }()

@@ -36,7 +36,7 @@ func TestPostgresTripsOfBegin(t *testing.T) {
 
 // If 600 callers send at once through three replicas, each of 40 recipients gets exactly as many
 // sends as the rule admits.
-func TestPostgresBeginsAtOnce(t *testing.T) {
+func TestPostgresConcurrentBeginsAdmitTheLimit(t *testing.T) {
 	const recipients, limit, callers, processes = 40, 7, 600, 3
 	url := lentDatabase(t) + unhurried
 	var replicas []*storetest.Fixture

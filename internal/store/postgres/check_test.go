@@ -97,7 +97,7 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 
 // The second trip counts no check of a verification that has ended since the first trip. The check
 // gets an error that says that nothing was written.
-func TestPostgresCountsNothingThatEnded(t *testing.T) {
+func TestPostgresCheckCountsNothingOnceEnded(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, ended := range []string{
 		"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()", "attempts = max_attempts",

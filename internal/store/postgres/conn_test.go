@@ -54,7 +54,7 @@ func TestAFarConnectionOpensInTime(t *testing.T) {
 
 // If a caller's context ends during its statement, the connection stays open, and the caller's next
 // statement does not begin.
-func TestLeavingClosesNoConnection(t *testing.T) {
+func TestCanceledCallerClosesNoConnection(t *testing.T) {
 	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
 	db, other, holder := openTest(t, address, serverClockSQL), openTest(t, address, serverClockSQL), connect(t, address)
 	before := db.pool.Stat().NewConnsCount()
@@ -146,7 +146,7 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 }
 
 // If claims and releases share a round trip, each gets its own answer.
-func TestClaimsShareATrip(t *testing.T) {
+func TestClaimsOfABatchGetTheirOwnAnswers(t *testing.T) {
 	f, p := faultFixture(t)
 	db := f.Engine.(*DB)
 	claimOf := func(n byte) store.IdempotencyClaim {

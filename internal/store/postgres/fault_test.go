@@ -175,7 +175,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 
 // If only the database rejects an intent, only that intent of the batch fails, and has certainly
 // written nothing.
-func TestPostgresOnePoisonedIntent(t *testing.T) {
+func TestPostgresBatchFailsOnlyTheRejectedIntent(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Engine.(*DB)
 	taken := f.Admit(t, f.Intent(1)).Verification.ID
@@ -354,7 +354,7 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 
 // A read that may take a minute waits while another such read runs, but not after its context has
 // ended. When a long read has ended, the next can run.
-func TestPostgresLongReadsTakeTurns(t *testing.T) {
+func TestPostgresLongReadsRunOneByOne(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t)
 	f.LongReads <- struct{}{}

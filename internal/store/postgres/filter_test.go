@@ -91,7 +91,7 @@ func TestPostgresRowsSinceAnInstant(t *testing.T) {
 // The list of one recipient, or of one reference, touches few pages whatever the filters beside it
 // and whatever the statistics say: those of a table that was never analysed, of one that was
 // analysed while all rows were one recipient's, and the true ones.
-func TestPostgresOneRecipientsPages(t *testing.T) {
+func TestPostgresListOfOneRecipientTouchesFewPages(t *testing.T) {
 	url := newDatabase(t)
 	db, writer := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)

@@ -19,7 +19,7 @@ import (
 
 // Of 256 sends, only the five whose rows are locked for too long fail, after few round trips, and
 // they have certainly written nothing. When these five are repeated, they make no other send fail.
-func TestPostgresStuckOutcomes(t *testing.T) {
+func TestPostgresFinishFailsOnlyLockedRows(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	trips := &tripsOf(db).outcomes
 	var begun []*beginCall
@@ -59,7 +59,7 @@ func TestPostgresStuckOutcomes(t *testing.T) {
 }
 
 // If one row is locked for too long, the leases of other rows are still renewed.
-func TestPostgresStuckLease(t *testing.T) {
+func TestPostgresRenewLeasesBesideALockedRow(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	var held []store.AttemptID
 	for n := range 3 {
@@ -75,7 +75,7 @@ func TestPostgresStuckLease(t *testing.T) {
 }
 
 // An identity is refused as taken if another transaction gives it to an account at the same time.
-func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
+func TestPostgresChangeAccountRefusesATakenIdentity(t *testing.T) {
 	f, db := fixtureOn(t, lentDatabase(t)+unhurried)
 	for _, name := range []string{"ana", "bo"} {
 		storetest.OK(t, f.AddAccount(t.Context(), store.Account{Name: name, Role: "reader", Password: "hash"}, f.Act()))
@@ -95,7 +95,7 @@ func TestPostgresIdentityIsTakenMeanwhile(t *testing.T) {
 
 // A transaction of a part waits only briefly for locks. The next transaction on the same connection
 // waits for the usual time.
-func TestPostgresWaitsBriefly(t *testing.T) {
+func TestPostgresPartWaitsBrieflyForLocks(t *testing.T) {
 	_, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
 	defer conn.Release()
@@ -110,7 +110,7 @@ func TestPostgresWaitsBriefly(t *testing.T) {
 }
 
 // When the deadline passes, no further part runs, and each call has its answer or the error.
-func TestPartsHaveOneDeadline(t *testing.T) {
+func TestRunTogetherEndsAtItsDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls []*batch.Call[int, bool]
 	for n := range 256 {
@@ -232,7 +232,7 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 
 // If one recipient's lock is held for too long, only the sends to that recipient fail. Other sends
 // of the same round trip are admitted.
-func TestPostgresOneStuckRecipient(t *testing.T) {
+func TestPostgresBeginFailsOnlyForALockedRecipient(t *testing.T) {
 	waitsInTime(t)
 	f, _ := faultFixture(t, shortWait)
 	db := f.Engine.(*DB)

@@ -85,7 +85,7 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 
 // Two replicas together check the free space once a minute, and once more after the clock was set
 // back. Each replica also checks it at its start, and after a failure of its own.
-func TestPostgresLooksForRoom(t *testing.T) {
+func TestPostgresPingChecksFreeSpaceOnceAMinute(t *testing.T) {
 	f := newPostgresFixture(t)
 	replicas := []*DB{f.Engine.(*DB), f.Replica.Engine.(*DB)}
 	pool := replicas[0].pool

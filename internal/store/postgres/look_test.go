@@ -15,7 +15,7 @@ import (
 
 // Each read of a batch returns the rows of its own recipient and time, no matter what time the
 // clock showed when it was last read. A read that the database rejects fails alone.
-func TestLooksShareATrip(t *testing.T) {
+func TestHistoriesOfABatchGetTheirOwnRows(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)
 	for n := range 4 { // n sends to recipient n, of which the last is rejected
@@ -61,7 +61,7 @@ func TestLooksShareATrip(t *testing.T) {
 // If one call of a batch needs a send, each call gets its verification with the newest send, even
 // if two calls read the same verification. If no call needs one, no send is read. A call with an
 // unknown ID gets nothing.
-func TestVerificationsShareATrip(t *testing.T) {
+func TestVerificationsOfABatchGetTheirOwnRows(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)
 	one, other := f.Admit(t, f.Intent(1)), f.Admit(t, f.Intent(2))

@@ -126,7 +126,7 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 
 // If a table is locked, the migration gives up after its lock_timeout, so that statements queued
 // behind it can run, and tries again.
-func TestMigrateComesAgain(t *testing.T) {
+func TestMigrateRetriesAfterLockTimeout(t *testing.T) {
 	url := newDatabase(t)
 	config := storetest.Must(pgx.ParseConfig(url))(t)
 	config.RuntimeParams["lock_timeout"] = "10ms"
@@ -221,7 +221,7 @@ func TestDistributedTablesAreRefused(t *testing.T) {
 
 // A server that grants every lock, as CockroachDB before 26.2 does, is refused. Two processes that
 // start at once are not mistaken for such a server.
-func TestServerWithoutLocks(t *testing.T) {
+func TestCheckServerRefusesAServerWithoutLocks(t *testing.T) {
 	t.Parallel()
 	direct := newDatabase(t)
 	conn := storetest.Must(pgx.Connect(t.Context(), direct))(t)

@@ -51,7 +51,7 @@ var beyondTheRole = []string{
 // No statement of storetest.OnActs or onPostgres changes an entry of the audit log, with any of
 // three logins. Those of beyondTheRole are tried only as the service's role, because the owner may
 // run them. With each login, a person can be erased.
-func TestPostgresActsAreOnlyAdded(t *testing.T) {
+func TestPostgresAuditLogIsAppendOnly(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
 	if _, err := Open(t.Context(), as(t, address, appRole), appRole); err == nil {
@@ -155,7 +155,7 @@ var printedSQL = regexp.MustCompile(`ALTER ROLE \S+ (IN DATABASE \S+ SET search_
 
 // A Ping and a start name what prevents a send from reading or writing its rows. A start also names
 // what prevents other work.
-func TestPostgresNamesWhatIsMissing(t *testing.T) {
+func TestPostgresPingAndOpenNameMissingRights(t *testing.T) {
 	t.Parallel()
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
@@ -321,7 +321,7 @@ func TestPostgresPingAsksForTheRightsOfASend(t *testing.T) {
 // A publication of all tables, for a copy in a warehouse or the move to another server, stops
 // neither a send nor a Ping, and each table has a replica identity. If the outbox has none, or its
 // publication filters rows by a column outside the identity, both fail.
-func TestPostgresIsPublished(t *testing.T) {
+func TestPostgresWithAPublicationOfAllTables(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "wal_level=logical")
 	storetest.OK(t, Migrate(t.Context(), server.URL(), ""))

@@ -9,7 +9,7 @@ import (
 )
 
 // If the database must not grow, the statement that needs a new page fails, before the commit.
-func TestSQLiteMayNotGrow(t *testing.T) {
+func TestSQLiteStatementFailsAtMaximumSize(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
 	f.Admit(t, f.Intent(1))
@@ -25,7 +25,7 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 
 // After some errors of a commit, such as a failed sync, the commit may be in the file, so it isn't
 // certainly undone.
-func TestSQLiteUndone(t *testing.T) {
+func TestCommitUndoneCode(t *testing.T) {
 	for code, want := range map[int]bool{
 		// FULL, NOMEM, READONLY, CANTOPEN, BUSY, CONSTRAINT, its foreign keys, and IOERR_WRITE
 		13: true, 7: true, 8: true, 14: true, 5: true, 19: true, 787: true, 10 | 3<<8: true,

@@ -32,7 +32,7 @@ func newSQLiteFixture(t *testing.T) *storetest.Fixture {
 
 // The data directory is locked against a second process. Even without that lock, two processes
 // would admit no more sends than the rules allow.
-func TestSQLiteTwice(t *testing.T) {
+func TestSQLiteOpenedByTwoProcesses(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
 	f := storetest.NewFixture(openSQLite(t, path, clock)).Beside(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
 	f.BeginAll(t, 24, func(int) store.Intent { return f.Intent(1, storetest.WithRules(storetest.Rule(7, time.Hour))) })
@@ -107,7 +107,7 @@ func TestSQLiteSettings(t *testing.T) {
 
 // Waiting writes are committed in their order of precedence, no matter when they came: outcomes
 // before sends, and last the writes that no request waits for.
-func TestWriteTakesTurns(t *testing.T) {
+func TestWritesCommitInOrderOfPrecedence(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		clock := &storetest.TestClock{At: storetest.Epoch}
 		db := openSQLite(t, storetest.TempFile(t), clock)
@@ -118,7 +118,7 @@ func TestWriteTakesTurns(t *testing.T) {
 		seen := map[string]string{} // what is committed when a write begins: rows of leases, and of the outbox
 		write := func(name string, precedence sqldb.Precedence) {
 			writes.Go(func() {
-				storetest.OK(t, db.Write(t.Context(), "TestWriteTakesTurns", precedence, func(q sqldb.Tx) error {
+				storetest.OK(t, db.Write(t.Context(), "TestWritesCommitInOrderOfPrecedence", precedence, func(q sqldb.Tx) error {
 					if name == "first" {
 						<-leave
 					}
@@ -471,7 +471,7 @@ func sqlitePlan(t *testing.T, db *DB, query string) string {
 	return strings.Join(plan, "; ")
 }
 
-func TestSQLiteActsAreOnlyAdded(t *testing.T) {
+func TestSQLiteAuditLogIsAppendOnly(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
 	a := f.Act()

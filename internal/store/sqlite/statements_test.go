@@ -26,7 +26,7 @@ func onePool(t *testing.T) (*sql.DB, func(func(*stmtCachingConn))) {
 
 // A statement is compiled once, whichever statements run in between. A failed statement and a
 // script are not kept.
-func TestStatementsAreKept(t *testing.T) {
+func TestStatementsAreCompiledOnce(t *testing.T) {
 	db, conn := onePool(t)
 	storetest.Must(db.Exec(`CREATE TABLE t (n INTEGER PRIMARY KEY); CREATE TABLE u (n INTEGER)`))(t)
 	for n := range 3 {
@@ -105,7 +105,7 @@ func TestParametersByPlace(t *testing.T) {
 }
 
 // Each name in pointReads is that of a method of sqldb.DB.
-func TestPointReadsAreReads(t *testing.T) {
+func TestPointReadsAreMethodsOfDB(t *testing.T) {
 	for name := range pointReads {
 		if _, found := reflect.TypeFor[*sqldb.DB]().MethodByName(name); !found {
 			t.Error(name)

@@ -115,7 +115,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 	})
 }
 
-func TestErasedAreForgotten(t *testing.T) {
+func TestVerificationForgetsAnErasedRecipient(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = time.Hour, time.Hour }, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		hash := r.AnaTarget().Recipient
@@ -222,7 +222,7 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 	servertest.Same(t, "too short to be a name", support.CheckReason("jo asked", "jo@example.com"), nil)
 }
 
-func TestPersonsAreUnderstood(t *testing.T) {
+func TestParseTarget(t *testing.T) {
 	r := vtest.NewRig(t, nil)
 	for _, c := range []struct{ app, channel, to, purpose, reason, field string }{
 		{"none", "email", vtest.Ana, "", "x", "app"},

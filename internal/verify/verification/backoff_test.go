@@ -132,7 +132,7 @@ func TestBackoffIsTold(t *testing.T) {
 
 // The first message that is sent to the recipient, for any class, lets all callers try again. So do
 // the end of a pause, a reset, and a limiter that lost its data.
-func TestBackoffIsForgotten(t *testing.T) {
+func TestBackoffEndsAfterASendPauseResetOrLoss(t *testing.T) {
 	for name, c := range map[string]struct{ before, after func(r *vtest.Rig) }{
 		"a message was sent": {func(*vtest.Rig) {}, func(r *vtest.Rig) { r.Send(byBrowser(vtest.Ana)) }},
 		"a pause is over": {
@@ -311,7 +311,7 @@ func TestFailureScopeOfEachOutcome(t *testing.T) {
 // minutes, in their browsers and through a back end, and one client in a loop tries twice a minute.
 // After the hour, the next try of each person is admitted. The loop waits at most an hour, and does
 // not wait once a message to its recipient was sent.
-func TestAnHourOfBadReputation(t *testing.T) {
+func TestBackoffDuringAnHourOfBadReputation(t *testing.T) {
 	vtest.InForms(t, withBoundedFailures, func(r *vtest.Rig) {
 		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }
 		people := make([]verification.Request, 10)

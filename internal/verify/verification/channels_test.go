@@ -25,7 +25,7 @@ func TestChannelsOfAnUnknownPurpose(t *testing.T) {
 }
 
 // The mail and the answer say what a code is for, in the language of the request.
-func TestTheTitleOfAPurpose(t *testing.T) {
+func TestTitleOfAPurposeInMailAndAnswer(t *testing.T) {
 	titled := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
 		p.Titles = message.NewPurposeTitles(map[string]string{"en": "to sign in", "es": "para entrar"})

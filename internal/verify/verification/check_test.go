@@ -53,7 +53,7 @@ func (d *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.Chec
 	return d.DB.Check(ctx, c)
 }
 
-func TestCodeDies(t *testing.T) {
+func TestCodeEndsWithItsLife(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
@@ -79,7 +79,7 @@ func TestFailedResendKeepsTheCode(t *testing.T) {
 	})
 }
 
-func TestRotationBreaksNoLiveCode(t *testing.T) {
+func TestCodeIsApprovedAfterARotation(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)

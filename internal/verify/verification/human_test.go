@@ -127,7 +127,7 @@ func TestNoChallengeIfRecipientIsLimited(t *testing.T) {
 // If all places are taken, a pass would not help. Then each refusal of a flood calls Redis once and
 // reads no row, as without human checks. The answer has the wait with a pass, also while the
 // database does not answer.
-func TestAFullRuleAsksNobody(t *testing.T) {
+func TestSendToAFullRuleAsksNoChallenge(t *testing.T) {
 	vtest.InForms(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
 		for n := range 8 {
 			r.SendTo(vtest.NthAddress(n))
@@ -157,7 +157,7 @@ func TestAFullRuleAsksNobody(t *testing.T) {
 
 // After a message was sent to the recipient, the failures that the rule backoff counted require no
 // human check.
-func TestBackoffAsksNobody(t *testing.T) {
+func TestSendAsksNoChallengeForBackoffAfterASend(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		r.Svc.SetHumanChecks(map[string]humancheck.Check{"shop": {Cost: 8}})
 		failMany(r, policy.BackoffRule.Limit, stranger(1), badReputation)
@@ -203,7 +203,7 @@ func TestPassThatIsRefused(t *testing.T) {
 }
 
 // One solution admits one send, even at two replicas at once, in every form.
-func TestASolutionIsOneSend(t *testing.T) {
+func TestSolutionAdmitsOneSend(t *testing.T) {
 	vtest.InForms(t, withHumanChecks(humancheck.Check{}), func(r *vtest.Rig) {
 		useUpPlacesWithoutPass(r)
 		token := vtest.Solve(r, wantHumanCheck(r, stranger(1)).HumanCheck)

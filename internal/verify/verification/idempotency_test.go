@@ -16,7 +16,7 @@ import (
 
 var keyed = vtest.AskFor(vtest.Ana, vtest.WithKey("k"))
 
-func TestSameKeyIsOneSend(t *testing.T) {
+func TestIdempotencyKeyIsOneSend(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
 		first := r.Send(keyed)
 		r.Sleep(30 * time.Second)
@@ -35,7 +35,7 @@ func TestSameKeyIsOneSend(t *testing.T) {
 	})
 }
 
-func TestKeyOfAnotherRequest(t *testing.T) {
+func TestIdempotencyKeyOfAnotherRequest(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.Send(keyed)
 		for _, change := range []func(*verification.Request){

@@ -44,7 +44,7 @@ func from(ip string) verification.Caller {
 // Attackers enter as many wrong codes as the app's bound allows, from many networks, for recipients
 // of their own. No honest caller is refused, an alarm is logged, and new codes for browsers are
 // longer until the attack ends.
-func TestAnAppUnderAttack(t *testing.T) {
+func TestAppFailureBoundUnderAttack(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(500)), func(r *vtest.Rig) {
 		honest := from("203.0.113.7")
 		approve := func(what string, ask verification.Request, length int) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A mail can be reported until a day after it was logged, also once its code has expired.
-func TestAMailIsReportedForADay(t *testing.T) {
+func TestReportNotMeForADay(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.DayTick(wide), func(r *vtest.Rig) {
 		send := r.SendTo(vtest.Ana).View.Send
 		_, token, err := r.Svc.Vault.MailTokens(uuid.MustParse(send.ID), r.Svc.Vault.Ring.CurrentID())

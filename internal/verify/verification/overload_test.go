@@ -47,7 +47,7 @@ func TestASendIsRefusedUnparsed(t *testing.T) {
 
 // Requests that fail with the database are not decided, so they do not raise the number of requests
 // that the process admits at once.
-func TestWhatIsNotDecidedSetsNoRate(t *testing.T) {
+func TestUndecidedRequestsDoNotRaiseAdmission(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		slow := &delayedDatabase{Database: r.Store, begin: 4 * time.Second}
 		p := r.ReplicaOn(slow, r.MailServer, r.Carrier)

@@ -19,7 +19,7 @@ import (
 // One address above its limit asks for codes for as many strangers as it can. The refusals do not
 // fill the database, every request is counted, and support finds the first requests.
 // TestRefusalsAreBoundedAndCounted tests the bound of the memory.
-// TestRefusalRowsOfWiderRuleAreBounded tests the rows.
+// TestBatchBoundsRowsOfWiderRules tests the rows.
 func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})

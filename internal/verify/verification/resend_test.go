@@ -254,7 +254,7 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 
 // When folding is turned on, codes sent before can still be checked by ID, and the simplest
 // spelling keeps its counted sends.
-func TestFoldingIsTurnedOn(t *testing.T) {
+func TestTurningFoldingOnKeepsCodesAndCounts(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		tagged := r.SendTo(taggedAna)
 		r.SendTo(plainAna) // the spellings are still two recipients

@@ -127,7 +127,7 @@ func TestAskIsRefusedByField(t *testing.T) {
 
 // However many requests come for one recipient, only a few are worked on at once. Requests for
 // other recipients are answered as usual.
-func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
+func TestRequestsForOneRecipientDelayNoOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		began := time.Now()

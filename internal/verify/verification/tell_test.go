@@ -170,7 +170,7 @@ func TestEventsTellHowSendsEnd(t *testing.T) {
 
 // An event in the database wakes the deliverer of events. If an answer of the database is lost and
 // the call is repeated, there is one event.
-func TestTheDelivererOfEventsIsWoken(t *testing.T) {
+func TestEventWakesTheDeliverer(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.SubscribeAll, func(r *vtest.Rig) {
 		woken := 0
 		woke := func() {

@@ -21,7 +21,7 @@ func hourly(name string, limit int, window time.Duration) quota.Policy {
 }
 
 // If a window is made longer, the database still counts the events that the limiter has dropped.
-func TestALongerWindowSeesTheHistory(t *testing.T) {
+func TestLongerWindowCountsEventsOfTheDatabase(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Change(hourly("default", 1, time.Minute))
 		r.SendTo(vtest.Ana)
@@ -37,7 +37,7 @@ func TestALongerWindowSeesTheHistory(t *testing.T) {
 
 // If a purpose is removed while its mail waits for a server, the mail is still sent, with the same
 // code, and does not show the code in notifications.
-func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
+func TestRemovedPurposeStillSendsQueuedMails(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		p := s.Purposes["login"]
 		p.Notify = message.NotifyGlance
@@ -67,7 +67,7 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 
 // If a send fails for good after its purpose got another policy, or was removed, it gives back the
 // place that it took.
-func TestARefundFindsThePolicyOfBefore(t *testing.T) {
+func TestRefundAfterThePolicyChanged(t *testing.T) {
 	for name, after := range map[string]func(r *vtest.Rig) policy.Set{
 		"another policy": func(r *vtest.Rig) policy.Set { return r.PoliciesWith(hourly("other", 1, time.Hour)) },
 		"none":           func(r *vtest.Rig) policy.Set { return policy.Set{} },

@@ -189,7 +189,7 @@ func FuzzMailbox(f *testing.F) {
 	})
 }
 
-func TestMailboxPlaysOutcomes(t *testing.T) {
+func TestMailboxSimulatesOutcomes(t *testing.T) {
 	const slow = 100 * time.Millisecond
 	box, s := open(t)
 	box.Slow(slow)

@@ -203,7 +203,7 @@ func TestSourceTokenDuringAnOutage(t *testing.T) {
 }
 
 // The first request ends after 10 s at the latest. Calls that wait for it get its error.
-func TestFirstRequestIsBounded(t *testing.T) {
+func TestSourceFirstRequestEndsAfter10Seconds(t *testing.T) {
 	bubble(t, func(t *testing.T, server *oauthtest.Server, source *oauth.Source, _ func() string) {
 		began := time.Now()
 		_, err := source.Token(t.Context(), "")
@@ -360,7 +360,7 @@ func TestParseAccount(t *testing.T) {
 }
 
 // Close ends a command that still runs.
-func TestCommandEnds(t *testing.T) {
+func TestSourcesCloseEndsTheCommand(t *testing.T) {
 	source := oauth.New(oauth.Client{Command: []string{"/bin/sh", "-c", "sleep 3600 & echo t0ken; wait"}})
 	all := oauth.Sources{"": source}
 	all.Start(func(string, error) {})

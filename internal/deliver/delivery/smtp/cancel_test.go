@@ -53,7 +53,7 @@ func TestSendCancelledAtEachStage(t *testing.T) {
 	}
 }
 
-func TestCancelledBeforehand(t *testing.T) {
+func TestSendCancelledBeforehand(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -185,7 +185,7 @@ func (mi misbehaviour) run(t *testing.T, server *smtptest.Server) {
 }
 
 // A dial to a host that drops packets ends after ten seconds.
-func TestDiallingEnds(t *testing.T) {
+func TestSendDialTimeout(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
 		s := smtptest.NewSender(t, smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)})
@@ -232,7 +232,7 @@ func checkReply(t *testing.T, got outcome, stage smtptest.Stage, said []byte) {
 
 // The words of a server's refusal are kept, at any stage and from each line, except the recipient,
 // the code and the login.
-func TestWordsOfARefusal(t *testing.T) {
+func TestErrorKeepsTheWordsOfARefusal(t *testing.T) {
 	const said = " <" + recipient + "> blocked, see https://www.spamhaus.org/query/ip/203.0.113.5?to=" + recipient +
 		" or https://example.com/" + code + "/Lovelace"
 	const want = "… blocked, see https://www.spamhaus.org/query/ip/203.0.113.5?… or https://example.com/…/…"

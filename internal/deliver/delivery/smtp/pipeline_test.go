@@ -181,7 +181,7 @@ func TestKeptConnectionThatFails(t *testing.T) {
 
 // The client waits 5 s for the first reply on a kept connection. Then the mail goes over a fresh
 // connection. Later replies, and those on a fresh connection, may be slower.
-func TestKeptConnectionThatGoesDark(t *testing.T) {
+func TestKeptConnectionThatIsSilent(t *testing.T) {
 	refused := smtptest.Rule{Stage: smtptest.Rcpt, Times: 1, Reply: "450 4.2.1 busy"}
 	for name, c := range map[string]struct {
 		rules       []smtptest.Rule

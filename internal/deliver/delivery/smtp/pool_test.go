@@ -50,7 +50,7 @@ func TestIdleConnectionIsClosedByTime(t *testing.T) {
 
 // A mail does not wait for the answer to its connection's QUIT. Until the answer, the connection
 // counts against the limit, but only for a short time.
-func TestQuitThatIsNotAnswered(t *testing.T) {
+func TestPoolDoesNotAwaitTheAnswerToQUIT(t *testing.T) {
 	for name, rule := range map[string]smtptest.Rule{
 		"stalls": {Stage: smtptest.Quit, Stall: true}, "refused": {Stage: smtptest.Quit, Reply: "500 no"},
 		"closes": {Stage: smtptest.Quit, Close: true},
@@ -145,7 +145,7 @@ func TestConnectionsGrowAndShrink(t *testing.T) {
 }
 
 // If a kept connection fails, it is closed, and so are the connections that were idle for longer.
-func TestWornOutConnectionsAreClosed(t *testing.T) {
+func TestPoolClosesConnsIdleLongerThanAFailedOne(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
 		burst(t, s, 0, 3)
@@ -181,7 +181,7 @@ func TestConnectionsThatEndAreReplaced(t *testing.T) {
 }
 
 // A mail that waits for a connection fails when its context ends.
-func TestWaitingHonoursTheContext(t *testing.T) {
+func TestPoolWaitEndsWithItsContext(t *testing.T) {
 	for _, conns := range []int{1, 20} {
 		servertest.Bubble(t, func(t *testing.T) {
 			server, s := inBubble(t, takes300ms, between(1, conns))
@@ -204,7 +204,7 @@ func TestWaitingHonoursTheContext(t *testing.T) {
 
 // Each outcome agrees with the mails that the server has, whichever faults occur. There are never
 // more sockets than allowed, not even while connections are replaced or retired.
-func TestManySendersAtOnce(t *testing.T) {
+func TestPoolServesManySendersAtOnce(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
 		{Stage: smtptest.Mail, Skip: 5, Times: 2, Close: true},
 		{Stage: smtptest.Rcpt, Skip: 20, Times: 4, Reply: "451 4.7.1 later"},
@@ -344,7 +344,7 @@ func TestConnectionsFollowTheServer(t *testing.T) {
 
 // If a server ends the connection at one recipient only, it is not set aside for other recipients,
 // and gets the same number of connections.
-func TestA421ToOneRecipient(t *testing.T) {
+func TestPoolAfterA421ToOneRecipient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 20))
 		for n := range 2 * delivery.FaultsToOpenBreaker {
@@ -364,7 +364,7 @@ func TestA421ToOneRecipient(t *testing.T) {
 }
 
 // A kept connection whose login has ended gets no other mail. The next connection logs in again.
-func TestALoginThatEnds(t *testing.T) {
+func TestPoolRenewsAnEndedLogin(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 1))
 		burst(t, s, 0, 1)
@@ -376,7 +376,7 @@ func TestALoginThatEnds(t *testing.T) {
 }
 
 // A slow mail on a further connection does not prevent another mail from opening one.
-func TestASlowTrialKeepsNoMailWaiting(t *testing.T) {
+func TestPoolSlowTrialDelaysNoOtherMail(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
 		burst(t, s, 0, 4)
@@ -520,7 +520,7 @@ func turn(t *testing.T, err error) time.Duration {
 
 // If all servers have reached their pace, a mail is postponed until the first server's turn, and no
 // server is set aside for it. A stop ends the wait.
-func TestPaceOfTwoServers(t *testing.T) {
+func TestClientPaceOfTwoServers(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		one := func(c *smtp.Config) { c.PerMinute = 1 }
 		_, s := inBubble(t, smtptest.Script{}, one)

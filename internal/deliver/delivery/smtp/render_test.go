@@ -32,7 +32,7 @@ func plainLines(t *testing.T, data []byte) {
 
 // A server without SMTPUTF8 gets no address with a non-ASCII local part, but does get
 // internationalised domains.
-func TestEnvelope(t *testing.T) {
+func TestSendEnvelope(t *testing.T) {
 	for _, c := range []struct{ from, to, sender, recipient, options string }{
 		{`"Codes, Ltd." <No.Reply@Codes.example>`, "A+b=c@X.example", "No.Reply@Codes.example", "A+b=c@X.example", ""},
 		{"no-reply@codes.example", `"ada..l."@example.org`, "no-reply@codes.example", `"ada..l."@example.org`, ""},
@@ -174,7 +174,7 @@ func (codeForm) Texts(fill, token string) (subject, text, html string, err error
 
 // Mails of one form that are sent at once share their encoded parts, and each has its own
 // recipient, code and ID.
-func TestMailsAreNotMixedUp(t *testing.T) {
+func TestConcurrentSendsOfOneFormAreNotMixedUp(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{Extensions: pipelining})
 	var all sync.WaitGroup
 	for worker := range 8 {

@@ -17,7 +17,7 @@ import (
 
 // A server may answer anything, and at any time, from RCPT on for recipients that strangers chose.
 // It is not set aside, keeps its number of connections, and gets other mails at once.
-func TestStrangersChooseTheAnswerToRCPT(t *testing.T) {
+func TestPoolIgnoresFaultsOfStrangersRecipients(t *testing.T) {
 	const chosen, held, silence = "x@chosen.example", 10 * time.Second, 30 * time.Second
 	for name, c := range map[string]struct {
 		rule    smtptest.Rule // at RCPT by default

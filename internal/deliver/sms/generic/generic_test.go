@@ -301,7 +301,7 @@ func TestGenericProbe(t *testing.T) {
 	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Answer{}, nil)
 }
 
-func TestDescribedReceipts(t *testing.T) {
+func TestParseReports(t *testing.T) {
 	const query, path = "status", "$.dlr.state"
 	for _, c := range []struct{ receipt, url, body, want string }{
 		{query, "https://x/?send=s&status=1", "", "[{s true }]"},
@@ -323,7 +323,7 @@ func TestDescribedReceipts(t *testing.T) {
 
 // A carrier reads the request and never answers. The attempt ends at its own timeout, with an
 // unknown outcome.
-func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
+func TestSendTimeoutIsUnknown(t *testing.T) {
 	end := make(chan struct{})
 	f := smstest.NewFake(t, genericRig(), func(http.ResponseWriter, *http.Request) { <-end })
 	t.Cleanup(func() { close(end) })                 // runs before the server is closed

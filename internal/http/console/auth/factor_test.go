@@ -109,7 +109,7 @@ func TestSecondFactorCodeWorksOnce(t *testing.T) {
 
 // The form finds a code in a typed text as the pages for recipients do. A text without a code costs
 // no attempt.
-func TestCodesAreReadAsAPersons(t *testing.T) {
+func TestSecondFactorFindsTheCodeInAText(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	d, kept := r.begin(b, consoletest.Password)
@@ -171,7 +171,7 @@ func TestSecondFactorGuesses(t *testing.T) {
 }
 
 // A login without its code lasts ten minutes, and can be canceled.
-func TestHalfDoneLoginExpires(t *testing.T) {
+func TestSecondFactorLoginExpires(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	half, other := r.loggedInWithoutCode(), r.loggedInWithoutCode()

@@ -53,7 +53,7 @@ func TestLoginLimitLeavesNewBrowsers(t *testing.T) {
 }
 
 // Even with more networks, attackers get no more attempts than the rule account_day allows.
-func TestManyNetworksGetFewGuesses(t *testing.T) {
+func TestLoginLimitHoldsForManyNetworks(t *testing.T) {
 	r := newRig(t)
 	compared := 0
 	for range 8 {
@@ -66,7 +66,7 @@ func TestManyNetworksGetFewGuesses(t *testing.T) {
 // An attack keeps out no administrator who uses a known browser, or logs in through the provider.
 // If a rule on unknown browsers' attempts at one account refuses logins, an error with their count
 // is logged, at most once a minute.
-func TestAttacksKeepNoAdministratorOut(t *testing.T) {
+func TestLoginDuringAnAttackFromAKnownBrowser(t *testing.T) {
 	var refused []string
 	r, server := newRigWithProvider(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
 	owner := r.LoggedIn()
@@ -106,7 +106,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 
 // A stolen cookie of a known browser gives ten guesses in 15 minutes and thirty a day, from any
 // address.
-func TestStolenCookiesGiveFewGuesses(t *testing.T) {
+func TestLoginLimitOfAStolenCookie(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()
 	r.attackLogins()

@@ -121,7 +121,7 @@ func TestLoginWithoutAConfiguredPassword(t *testing.T) {
 	lacks(t, other.Get("/admin/login"), "No password is configured")
 }
 
-func TestLoginComesBack(t *testing.T) {
+func TestLoginReturnsToTheRequestedPage(t *testing.T) {
 	for _, path := range []string{
 		"/admin/sends/x", "/admin?status=sent", "/admin/policies?rule=x",
 		"/admin/overview?last=24h", "/admin/policies", "/admin/accounts",
@@ -168,7 +168,7 @@ func TestLoginIsLimited(t *testing.T) {
 }
 
 // A person may own a /64 or a /48, and a hoster's customer a /24, so whole networks are limited.
-func TestNetworksAreLimited(t *testing.T) {
+func TestLoginIsLimitedByNetwork(t *testing.T) {
 	for form, tries := range map[string]int{"[2001:db8:1:2:%x::1]:1": 10, "[2001:db8:1:%x::1]:1": 30, "198.51.100.%d:1": 30} {
 		r := newRig(t)
 		tried := 0
@@ -184,7 +184,7 @@ func TestNetworksAreLimited(t *testing.T) {
 	}
 }
 
-func TestPasswordsWaitTheirTurn(t *testing.T) {
+func TestCheckPasswordWaitsForItsTurn(t *testing.T) {
 	r := newRig(t)
 	a := New(Config{Limiter: r.Svc.Gates, AdminPassword: consoletest.Password}, layout.New(quiet(), nil), quiet(), time.Now)
 	for range maxConcurrentPasswordChecks {

@@ -58,7 +58,7 @@ func TestNewPasswords(t *testing.T) {
 
 // A login computes hashes of the same costs for an unknown name, for the configured account with a
 // plain password or a hash of any cost, and for an account of the database.
-func TestALoginCostsTheSame(t *testing.T) {
+func TestLoginHashCostsAreTheSameForAnyName(t *testing.T) {
 	atProductCost(t)
 	for plain, hash := range map[string]string{
 		"plain": "", "": "", "default": hashPassword("x"),

@@ -14,7 +14,7 @@ import (
 )
 
 // A provider's answer is accepted only from the browser that was sent there, in time, and once.
-func TestStatesAreBoundToTheirBrowser(t *testing.T) {
+func TestProviderStateIsBoundToItsBrowser(t *testing.T) {
 	r, server := newRigWithProvider(t)
 	consoletest.SetIdentity(server, "bo", "support")
 	b := r.Browser()

@@ -118,16 +118,16 @@ func (l List[F, R]) PageOrMistake(c echo.Context, raw string, f F) (PaginatedRow
 // which f was made. The addresses of other pages contain these parameters.
 func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p PaginatedRows[F, R], err error) {
 	p = PaginatedRows[F, R]{Filter: f, path: l.Path, given: given}
-	place := l.Paging(&f)
-	later, back := *place.Before != nil, place.After != nil && *place.After != nil
+	paging := l.Paging(&f)
+	later, back := *paging.Before != nil, paging.After != nil && *paging.After != nil
 	if later || back {
 		p.Newest = p.AddressWith("cursor", "")
 	}
 	if p.Rows, p.Now, err = l.Read(ctx, f); err != nil || len(p.Rows) == 0 {
 		return p, err
 	}
-	full := len(p.Rows) == *place.Limit
-	if place.After != nil && (later || back && full) {
+	full := len(p.Rows) == *paging.Limit
+	if paging.After != nil && (later || back && full) {
 		p.Newer = p.AddressWith("newer", EncodeCursor(l.Cursor(p.Rows[0])))
 	}
 	if !full && !back {
@@ -135,9 +135,9 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Paginate
 	}
 	last := l.Cursor(p.Rows[len(p.Rows)-1])
 	// This second read finds out whether there is a next page. It reads at most one row.
-	*place.Before, *place.Limit = &last, 1
+	*paging.Before, *paging.Limit = &last, 1
 	if back {
-		*place.After = nil
+		*paging.After = nil
 	}
 	more, _, err := l.Read(ctx, f)
 	if len(more) > 0 {

@@ -13,7 +13,7 @@ import (
 
 // Together, this test and [TestPeopleInOtherBrowsers] make each journey at both widths, light and
 // dark.
-func TestPeopleInOtherLooks(t *testing.T) {
+func TestPeopleInOtherWidthsAndColours(t *testing.T) {
 	narrow, wide := browsertest.Look{Width: 320, Height: 640}, browsertest.Look{Width: 1280, Height: 900}
 	narrowDark, wideDark := narrow, wide
 	narrowDark.Dark, wideDark.Dark = true, true

@@ -18,7 +18,7 @@ type looks [3]browsertest.Look
 // The service runs as one process on one file; the browsers are Firefox and WebKit. A person
 // requests a code and enters it, on the page and in the widget of another site. On the page, this
 // also works in a browser that keeps no cookies. An administrator then finds the person.
-// [TestDoors] makes these journeys in Chromium.
+// [TestPageWidgetAndHooksOnRealParts] makes these journeys in Chromium.
 func TestPeopleInOtherBrowsers(t *testing.T) {
 	t.Parallel()
 	inOtherBrowsers(t, looks{{Width: 320, Height: 640, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900}})

@@ -18,7 +18,7 @@ import (
 
 // One of the three masters of a Redis Cluster is killed. Then the process alone decides for the
 // buckets of that master, and only for these. No recipient gets more codes than the policy allows.
-func TestOnACluster(t *testing.T) {
+func TestClusterMasterIsKilled(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Write(`limits: {calls: [{name: calls, key: user, limit: 100, window: 300s}]}
 policies: {default: [{name: short, scope: recipient, limit: 1, window: 300s}, {name: shop, scope: app, limit: 100, window: 60s}]}

@@ -68,7 +68,7 @@ func sh(t *testing.T, s *apptest.Stack, lines string, replaced ...string) (said 
 
 // The lines of both READMEs request a code, are refused the second time, and check the code. Each
 // answer begins as the README shows it.
-func TestTheLinesOfREADME(t *testing.T) {
+func TestCommandsOfREADME(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"README.md", "README.zh-CN.md"} {
 		s := apptest.Embedded(t).Start(1)
@@ -156,7 +156,7 @@ func TestCommandsOfLimitsAndOwnCode(t *testing.T) {
 }
 
 // The lines of docs/supabase.md report the code of a text message.
-func TestTheLinesOfReports(t *testing.T) {
+func TestCommandsOfReports(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Write("sms: {countries: [DE]}").Start(1)
 	sent := s.Post("/v1/verifications", `{"channel":"sms","to":"+4915123456789","code":"739154"}`)
@@ -168,7 +168,7 @@ func TestTheLinesOfReports(t *testing.T) {
 // The lines of docs/limits.md try each limit. Each request is admitted, but a second code or gift
 // is not. At the end, two of three places in the month are taken and two more events are recorded,
 // so a look shows that no place is left.
-func TestTheLinesOfLimits(t *testing.T) {
+func TestCommandsOfLimits(t *testing.T) {
 	t.Parallel()
 	const name = "docs/limits.md"
 	s := apptest.Embedded(t).Write(blocksOf(t, name, "yaml")[0]).Start(1)

@@ -21,7 +21,7 @@ import (
 // site, and an auth server sends its own code. The app's back end gets an event for each of these
 // sends. Then an administrator finds the person. The app's secret key does not work in the page of
 // the site.
-func TestDoors(t *testing.T) {
+func TestPageWidgetAndHooksOnRealParts(t *testing.T) {
 	t.Parallel()
 	const hookSecret = "a secret of the auth server's hook"
 	receiver := apptest.NewReceiver(t)

@@ -86,7 +86,7 @@ http {
 // The time of an answer reveals no secret: whether a code was sent to a recipient before, or
 // whether the ID that an app asks for belongs to another app. Of many pairs of requests, made one
 // after the other, the medians are alike.
-func TestTimesTellNothing(t *testing.T) {
+func TestResponseTimesRevealNoSecret(t *testing.T) {
 	const pairs = 2000
 	s := apptest.Embedded(t).Tenants().Start(1)
 	others := s.Ask(0, apptest.Ana, apptest.As(apptest.AnotherKey))

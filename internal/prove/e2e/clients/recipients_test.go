@@ -12,7 +12,7 @@ import (
 
 // The service follows the settings on recipients. Two spellings of a mailbox share a quota. A test
 // recipient has a known code and no quota. Blocked and disposable addresses get no code.
-func TestWhatTheFileSaysOfRecipients(t *testing.T) {
+func TestRecipientSettingsAreFollowed(t *testing.T) {
 	t.Parallel()
 	const reviewer = "reviewer@example.com"
 	s := apptest.Embedded(t)

@@ -25,7 +25,7 @@ const maxSignUp = 22 // lines of the back end of a sign-up
 // The sign-ups in docs/examples are short, and work. A person comes, enters a code on our page, and
 // is welcomed under the proven address. A reference signs no account up if it was used before, is
 // forged, belongs to another browser, or is of another purpose.
-func TestASignUpInFewLines(t *testing.T) {
+func TestSignUpExamplesWork(t *testing.T) {
 	t.Parallel()
 	for name, program := range map[string]func(testing.TB) string{"signup.mjs": servertest.Node, "signup.py": servertest.Python} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func runDoctor(s *apptest.Stack) (output string, faulty bool) {
 
 // Two replicas start at once on an empty database with different index keys, and only one of them
 // starts. After the statement in docs/operations.md, a replica with the other key can start.
-func TestOneOfTwoIndexKeysStarts(t *testing.T) {
+func TestOneOfTwoReplicasWithOtherIndexKeysStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
 	var wg sync.WaitGroup

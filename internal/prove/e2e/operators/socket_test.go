@@ -76,7 +76,7 @@ func TestRestartWithItsOwnPort(t *testing.T) {
 
 // Under a unit of Type=notify, the service tells systemd when it serves requests, and when a stop
 // begins.
-func TestSystemdHearsTheState(t *testing.T) {
+func TestSystemdIsNotifiedOfReadyAndStopping(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
 	dir, err := os.MkdirTemp("/tmp", "sendcode-") // not t.TempDir: the path of a socket has at most 107 bytes

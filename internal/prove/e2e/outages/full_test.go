@@ -16,7 +16,7 @@ import (
 // degraded, and why. Once the disk has free space, the service is no longer degraded. Each
 // recipient can then get as many codes as the policy allows, since the refused sends used up no
 // place. Limiter and database count the same.
-func TestFullDiskCostsNothing(t *testing.T) {
+func TestFullDiskRefusesSendsWithoutCountingThem(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *apptest.Stack{"SQLite": apptest.Embedded, "Postgres": apptest.OnOwnPostgres} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,7 @@ const bounceSecret = "the secret of bounce mails"
 
 // In each form of a service and without faults, the results are exact. TestProve has faults, and
 // counts the exceptions.
-func TestEachForm(t *testing.T) {
+func TestEachFormIsExactWithoutFaults(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

@@ -86,7 +86,7 @@ func TestSeveralInstallations(t *testing.T) {
 // An app moves to another installation, as docs/several-installations.md describes. During the move
 // it gets no code, and a code from before is approved. Afterwards no recipient has got more than
 // the policy allows. The test uses one proxy for each state of the map in place of a reload.
-func TestAnAppMoves(t *testing.T) {
+func TestAppMovesToAnotherInstallation(t *testing.T) {
 	const window = 3 * time.Second
 	from, to := installation{Stack: oneFile(t)}, installation{Stack: oneFile(t)}
 	for _, in := range []*installation{&from, &to} {

@@ -149,7 +149,7 @@ func TestFilesOfAnUpgrade(t *testing.T) {
 	s.Is("a send that waits", ask(p, late), http.StatusAccepted)
 	s.Await("its first attempt", func() bool { return s.MailServerGot("RCPT TO:<"+late) > 0 })
 
-	waits := func(what string, p *apptest.Process) {
+	wantSameWait := func(what string, p *apptest.Process) {
 		t.Helper()
 		a := ask(p, apptest.Ana)
 		s.Is(what, a, http.StatusTooManyRequests)
@@ -181,27 +181,27 @@ func TestFilesOfAnUpgrade(t *testing.T) {
 
 	s.SMTP.SetScript(smtptest.Script{})
 	p = serve("")
-	waits("the file after a kill of the older version", p)
+	wantSameWait("the file after a kill of the older version", p)
 	s.AwaitMail(late, 1)
 	approved("a code of the older version", p)
 	apptest.Must(t, commands.Backup(t.Context(), s.Config(), filepath.Join(newer, "sendcode.db"), false, io.Discard))
 	stop(p)
 
 	p = serve(older)
-	waits("the file after the way back", p)
+	wantSameWait("the file after the way back", p)
 	s.Is("a send of the older version", ask(p, "back@example.com"), http.StatusAccepted)
 	s.AwaitMail("back@example.com", 1)
 	stop(p)
 
 	s.Env["SENDCODE_DATA_DIR"] = restored
 	p = serve("")
-	waits("the older version's backup", p)
+	wantSameWait("the older version's backup", p)
 	approved("a code in the backup", p)
 	stop(p)
 
 	s.Env["SENDCODE_DATA_DIR"] = newer
 	p = serve(older)
-	waits("this version's backup, under the older one", p)
+	wantSameWait("this version's backup, under the older one", p)
 	stop(p)
 
 	s.Env["SENDCODE_DATA_DIR"] = folder
@@ -209,6 +209,6 @@ func TestFilesOfAnUpgrade(t *testing.T) {
 	apptest.Must(t, commands.MoveToPostgres(t.Context(), s.Config(), parts.Env["SENDCODE_DATABASE_URL"], io.Discard))
 	s.Env["SENDCODE_DATABASE_URL"] = parts.Env["SENDCODE_DATABASE_URL"]
 	p = serve("")
-	waits("the copy in Postgres", p)
+	wantSameWait("the copy in Postgres", p)
 	stop(p)
 }

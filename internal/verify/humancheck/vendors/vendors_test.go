@@ -64,7 +64,7 @@ func TestTokens(t *testing.T) {
 
 // After three calls, a vendor that is away, or that refuses the secret, is no longer used, and the
 // operator gets the reason. No stranger is refused because of that: the challenge is work.
-func TestFaultsBringWork(t *testing.T) {
+func TestVendorThatFailsIsReplacedByWork(t *testing.T) {
 	each(t, func(t *testing.T, kind string) {
 		for mode, why := range map[string]string{
 			"slow": "does not answer within 3 s", "503": "answers 503", "refused": "cannot be reached",
