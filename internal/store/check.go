@@ -38,8 +38,8 @@ func AreValidTexts(texts ...string) bool {
 	})
 }
 
-// ValidatedIntent also copies the fields that send and verification share from the send to the
-// verification. Errors wrap ErrBadRequest.
+// ValidatedIntent validates an intent, and copies the fields that send and verification share from
+// the send to the verification. Errors wrap ErrBadRequest.
 func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient

@@ -46,7 +46,9 @@ func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
 }
 
-// CountsTowardBackoffRule returns false for a send that an administrator or the caller ended.
+// CountsTowardBackoffRule reports whether a failure with this reason, but without
+// Outcome.BadAddress, counts for the rule backoff. It returns false if an administrator or the
+// caller ended the send.
 func CountsTowardBackoffRule(reason string) bool {
 	return reason != ReasonEnded && reason != ReasonErased
 }

@@ -175,7 +175,7 @@ func PrintablePath(s string) string {
 	return s
 }
 
-// IsControl returns true for line breaks, too.
+// IsControl reports whether r is a control character or a line break, in ASCII or Unicode.
 func IsControl(r rune) bool {
 	return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || r == '\u2028' || r == '\u2029'
 }

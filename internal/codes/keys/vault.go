@@ -239,7 +239,8 @@ func (vault Vault) SealBucket(name string) []byte {
 	return sealed
 }
 
-// OpenBucket fails if the name was sealed with another index key.
+// OpenBucket returns the name that SealBucket encrypted. It fails if that was done with another
+// index key.
 func (vault Vault) OpenBucket(sealed []byte) (string, error) {
 	if len(sealed) < aes.BlockSize {
 		return "", errCannotOpen

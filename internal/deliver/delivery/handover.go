@@ -73,7 +73,7 @@ func SetHandover(ctx context.Context, may bool) {
 	}
 }
 
-// HandedOver returns false if SetHandover was not called.
+// HandedOver returns what SetHandover recorded last, or false if it was not called.
 func HandedOver(ctx context.Context) bool {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	return ok && a.handedOver.Load()

@@ -278,7 +278,7 @@ func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 // adminAddr returns the API's address if the console has no listener of its own.
 func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
-// Mailbox returns nil if a mail server is configured.
+// Mailbox returns the dev mailbox, or nil if a mail server is configured.
 func (a *App) Mailbox() *mailbox.Mailbox { return a.mailbox }
 
 // DB returns the store.

@@ -78,10 +78,10 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 	return db.Store(), nil
 }
 
-// OpenStoreForCommand also returns a function that closes the store. It can open Postgres while the
-// service runs. A SQLite file belongs to one process. If the service uses it, the error ends with
-// advice. A new SQLite file comes with generated secrets: if a database existed without secrets,
-// the service would later report that the keys are lost.
+// OpenStoreForCommand opens the store, and returns it with a function that closes it. It can open
+// Postgres while the service runs. A SQLite file belongs to one process. If the service uses it,
+// the error ends with the parameter advice. A new SQLite file comes with generated secrets: if a
+// database existed without secrets, the service would later report that the keys are lost.
 func OpenStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {

@@ -124,7 +124,8 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 	return s, err
 }
 
-// Session also returns the time on the database's clock. Error: fault.NotFound.
+// Session returns a session and the time on the database's clock, or fault.NotFound if no session
+// has this ID.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
 	s, err = readFirst(ctx, db, "Session", withClockColumn(&now, sessionTable.Destinations),
 		`SELECT @now, `+sessionTable.SelectList()+sessionFromSQL+`s.id = @id`, Args{"id": id})
@@ -136,7 +137,7 @@ func (db *DB) TouchSession(ctx context.Context, id [32]byte) error {
 	return err
 }
 
-// EndSession returns nil if there is no such session.
+// EndSession deletes a session. It returns no error if there is no such session.
 func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	_, err := db.runOne(ctx, "EndSession", `DELETE FROM sessions WHERE id = @id`, Args{"id": id})
 	return err

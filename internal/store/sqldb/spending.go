@@ -95,7 +95,7 @@ func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipi
 	return err
 }
 
-// CarrierHold returns zero if there is no hold.
+// CarrierHold returns the hold of a recipient, or the zero value if there is none.
 func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold,
 	err error,
 ) {

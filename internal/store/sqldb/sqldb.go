@@ -172,7 +172,8 @@ type Tx struct {
 	audited *[]store.AuditEntry // collects the entries that the transaction wrote; may be nil
 }
 
-// Statement needs no results of earlier ones, so that several can share a round trip.
+// Statement is an SQL statement that needs no results of earlier ones, so that several can share a
+// round trip.
 type Statement struct {
 	SQL          string
 	Args         Args
