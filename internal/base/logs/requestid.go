@@ -139,7 +139,7 @@ func traceID(header string) string {
 	return ""
 }
 
-// RequestID returns "" if ctx belongs to no request.
+// RequestID returns the ID of the request that ctx belongs to, or "" if there is none.
 func RequestID(ctx context.Context) string {
 	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		return r.id

@@ -252,7 +252,7 @@ func foldLocal(local string) string {
 
 const maskBullets = "•••" // the same for any number of hidden characters
 
-// firstCharacter includes combining marks, and is in NFC.
+// firstCharacter returns the first character with its combining marks, in NFC.
 func firstCharacter(local string) string {
 	s := norm.NFC.String(local)
 	_, end := utf8.DecodeRuneInString(s)

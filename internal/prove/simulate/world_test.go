@@ -180,7 +180,6 @@ func (w *world) locked(do func()) {
 	do()
 }
 
-// isFuture reports whether t is in the future.
 func isFuture(t time.Time) bool { return time.Now().Before(t) }
 
 // faultLasts reports whether one of the faults lasts.
