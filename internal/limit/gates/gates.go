@@ -75,8 +75,11 @@ type Gates struct {
 	db     Database
 	policy *policy.CurrentSet
 	lost   func()
-	now    func() time.Time
-	logger *slog.Logger
+	now    func() time.Time // the database's clock, as this process knows it
+	// localNow is this machine's clock, by which local counts. Each correction of now would make
+	// the events of local older or younger, and admit more than the limit within its window.
+	localNow func() time.Time
+	logger   *slog.Logger
 
 	trials    context.Context // bounds the trials of tryAgain
 	endTrials context.CancelFunc
@@ -95,9 +98,11 @@ type Gates struct {
 // InProcess. Gates calls lost when the shared limiter had lost events of a recipient, which were
 // then added again. During mayLackEventsFor after an outage, Gates doesn't call lost, because the
 // limiter then lacks events without having lost them.
-func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now func() time.Time, logger *slog.Logger) *Gates {
+func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now, localNow func() time.Time,
+	logger *slog.Logger,
+) *Gates {
 	g := &Gates{
-		shared: shared, db: db, policy: p, lost: lost, now: now, logger: logger,
+		shared: shared, db: db, policy: p, lost: lost, now: now, localNow: localNow, logger: logger,
 		histories: newSharedReads[historyRead](), backoffs: newSharedReads[quota.State](),
 		pending: pendingRefunds{making: make(chan struct{}, 1), added: make(chan struct{}, 1)},
 	}
@@ -106,9 +111,9 @@ func New(shared Limiter, db Database, p *policy.CurrentSet, lost func(), now fun
 	case InProcess(shared):
 		g.shared, g.local, g.refused = nil, shared, newRecipientsUntil()
 	case shared == nil:
-		g.local, g.refused = quota.NewBoundedMemory(now, maxLocalBuckets), newRecipientsUntil()
+		g.local, g.refused = quota.NewBoundedMemory(localNow, maxLocalBuckets), newRecipientsUntil()
 	default:
-		g.local = quota.NewBoundedMemory(now, maxLocalBuckets)
+		g.local = quota.NewBoundedMemory(localNow, maxLocalBuckets)
 	}
 	return g
 }
@@ -277,7 +282,7 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request,
 		return d, false, nil
 	}
 	keep := max(quota.LongestKeep(r.Rules), quota.LongestKeep(r.Also))
-	decides = !g.lastAlone.IsZero() && g.now().Sub(g.lastAlone) < keep
+	decides = !g.lastAlone.IsZero() && g.localNow().Sub(g.lastAlone) < keep
 	switch {
 	case !counts && !decides:
 		return d, false, nil
@@ -315,7 +320,7 @@ func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decisio
 	d, err := g.local.Take(ctx, r)
 	d.Local = g.shared != nil
 	if d.Admitted {
-		g.lastAlone = g.now()
+		g.lastAlone = g.localNow()
 	}
 	return d, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/codes/policy"
 	"sendcode/internal/kit/servertest"
 	"sendcode/internal/limit/gates"
 	vtest "sendcode/internal/verify/verification/verificationtest"
@@ -432,5 +433,31 @@ func TestAStopMakesTheRefundsOfAnOutage(t *testing.T) {
 		r.WantStatus(r.SendTo(vtest.Ana), "failed rejected")
 		r.Quit()
 		r.Want("after the stop", r.QuotaAt(other).Rules[0].Used, 0)
+	})
+}
+
+// While the limiter is away, the events that this process counts grow older by this machine's
+// clock. A correction of the database's clock makes no place free.
+func TestTakeOrLocalFollowsThisMachinesClock(t *testing.T) {
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		correction := time.Duration(0)
+		databaseNow := func() time.Time { return time.Now().Add(correction) }
+		r.LoseLimiter()
+		g := gates.New(r.Limiter, r.Store, policy.NewCurrentSet(r.Settings.Set, databaseNow), func() {}, databaseNow, time.Now,
+			r.Logger)
+		defer g.Stop()
+		rule := quota.Rule{Name: "rule", Scope: quota.IP, Limit: 1, Window: 2 * time.Second}
+		take := func(id string) bool {
+			d, err := g.TakeOrLocal(r.Context(), quota.Request{
+				ID: id, Rules: []quota.Rule{rule}, Buckets: map[quota.Scope]string{quota.IP: "bucket"},
+			})
+			r.NoError(err)
+			return d.Admitted
+		}
+		vtest.Equal(r, "first", take("a"), true)
+		correction = 2 * time.Second
+		vtest.Equal(r, "after the correction", take("b"), false)
+		r.Sleep(rule.Window)
+		vtest.Equal(r, "after the window", take("c"), true)
 	})
 }

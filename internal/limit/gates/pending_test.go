@@ -41,7 +41,7 @@ func (r *refunding) made(t *testing.T, g *Gates, what string, want ...string) {
 
 func newRefunding() (*refunding, *Gates) {
 	l := &refunding{fails: map[string]error{}}
-	return l, New(l, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
+	return l, New(l, nil, nil, nil, time.Now, time.Now, slog.New(slog.DiscardHandler))
 }
 
 // Refunds are made in their order, and none is repeated after it succeeded, even if refunds are
@@ -103,7 +103,7 @@ func TestPendingRefundsEnd(t *testing.T) {
 		l.made(t, g, "after a day", "a [x]")
 		time.Sleep(time.Nanosecond)
 		l.made(t, g, "later")
-		g = New(quota.NewMemory(time.Now), nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))
+		g = New(quota.NewMemory(time.Now), nil, nil, nil, time.Now, time.Now, slog.New(slog.DiscardHandler))
 		g.RefundLater("a", "x")
 		servertest.Same(t, "without Redis", len(g.pending.list), 0)
 	})
@@ -160,7 +160,8 @@ func TestCorrectAndMergeTellsOnlyLostEvents(t *testing.T) {
 	} {
 		lost, now := 0, time.Now()
 		set := policy.NewCurrentSet(policy.Set{}, time.Now)
-		g := New(answering{used: c.after}, nil, set, func() { lost++ }, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+		g := New(answering{used: c.after}, nil, set, func() { lost++ }, func() time.Time { return now }, time.Now,
+			slog.New(slog.DiscardHandler))
 		if c.outage {
 			g.outage.ended.Store(now.UnixMicro())
 		}

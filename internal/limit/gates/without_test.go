@@ -121,7 +121,7 @@ func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
 		peeks := 0
 		g := gates.New(peekCounter{quota.NewMemory(time.Now), &peeks}, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now),
-			func() {}, time.Now, r.Logger)
+			func() {}, time.Now, time.Now, r.Logger)
 		p := r.Svc.Policies().Purposes["default"]
 		ana := buckets.NewPlan(
 			buckets.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.AnaTarget().Recipient, Purpose: p}, p.Policy.Rules)
@@ -142,7 +142,7 @@ func TestWithoutRedisNothingIsDoneTwice(t *testing.T) {
 // Gates without a limiter remember refused recipients, as they do with a limiter in this process.
 func TestNewWithoutALimiter(t *testing.T) {
 	vtest.InBubbleWith(t, withoutRedis, func(r *vtest.Rig) {
-		g := gates.New(nil, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), func() {}, time.Now, r.Logger)
+		g := gates.New(nil, r.Store, policy.NewCurrentSet(r.Settings.Set, time.Now), func() {}, time.Now, time.Now, r.Logger)
 		p := r.Svc.Policies().Purposes["default"]
 		ana := buckets.NewPlan(
 			buckets.Subject{App: "shop", IP: vtest.BackEnd.IP, Channel: "email", Recipient: r.AnaTarget().Recipient, Purpose: p},

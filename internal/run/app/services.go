@@ -43,7 +43,7 @@ func (a *App) newCore() error {
 	}, a.traceCore(core.Dependencies{
 		DB: a.db, Limiter: a.limiter, SavedEvents: a.savedEvents, Mails: a.mails, Sender: a.servers, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptSources(), Budget: a.budget,
-		Observer: a.metrics, Logger: a.logger, Now: a.now,
+		Observer: a.metrics, Logger: a.logger, Now: a.now, LocalNow: a.localNow,
 	}))
 	checks, err := a.prepareHumanChecks(a.cfg)
 	if err != nil {

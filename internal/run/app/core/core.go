@@ -106,7 +106,8 @@ type Dependencies struct {
 	Observer    Observer
 	Tracer      Tracer // nil: there are no traces
 	Logger      *slog.Logger
-	Now         func() time.Time
+	Now         func() time.Time                  // the database's clock
+	LocalNow    func() time.Time                  // this machine's clock; nil: Now is
 	Random      func(time.Duration) time.Duration // returns a random duration below the given one; nil: rand.N
 	Transport   http.RoundTripper                 // sends webhooks; nil: one that dials only what Settings.Webhooks.Guard allows
 	// WrapOutbox wraps the outbox. For example, a wrapper may deliver each send before its request
@@ -149,7 +150,10 @@ func New(s Settings, p Dependencies) *Core {
 	})
 	ids := &store.IDGenerator{}
 	events := webhook.Events{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, WakeWebhooks: c.Webhooks.Wake}
-	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Observer.CountRebuild, p.Now, p.Logger)
+	if p.LocalNow == nil {
+		p.LocalNow = p.Now
+	}
+	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Observer.CountRebuild, p.Now, p.LocalNow, p.Logger)
 	c.Repair = &repair.Repair{
 		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Now: p.Now, Logger: p.Logger,
 		Lease: cmp.Or(s.Outbox.Lease, outbox.DefaultLease), Tick: cmp.Or(s.Outbox.Tick, outbox.DefaultTick),
