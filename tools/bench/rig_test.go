@@ -107,8 +107,8 @@ func (ri *rig) run(dir, name string, args ...string) {
 	ri.Helper()
 	cmd := exec.CommandContext(ri.Context(), name, args...)
 	cmd.Dir = dir
-	if said, err := cmd.CombinedOutput(); err != nil {
-		ri.Fatalf("%s: %v: %s", strings.Join(cmd.Args, " "), err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		ri.Fatalf("%s: %v: %s", strings.Join(cmd.Args, " "), err, output)
 	}
 }
 
@@ -261,9 +261,9 @@ func (ri *rig) start(c *contender, cmd *exec.Cmd) {
 	ri.Cleanup(func() { c.process.End(syscall.SIGTERM, settle) })
 	ri.contenders = append(ri.contenders, c)
 	servertest.Await(ri, c.name, func() bool {
-		said, err := os.ReadFile(file.Name())
+		logText, err := os.ReadFile(file.Name())
 		ri.must(err)
-		found := serving.FindSubmatch(said)
+		found := serving.FindSubmatch(logText)
 		if found == nil {
 			return false
 		}

@@ -41,27 +41,27 @@ Abort.
 	}
 }
 
-// named returns the parts with the given names, all parts for "nightly", and all except those of
-// `make nightly` without names. It fails for an unknown name.
-func TestNamedParts(t *testing.T) {
-	two, err := named([]string{locate.Redis.Name, locate.Postgres.Name})
+// selectParts returns the parts with the given names, all parts for "nightly", and all except those
+// of `make nightly` without names. It fails for an unknown name.
+func TestSelectParts(t *testing.T) {
+	two, err := selectParts([]string{locate.Redis.Name, locate.Postgres.Name})
 	if err != nil || len(two) != 2 || two[0].Name != "redis-server" {
 		t.Errorf("two parts: %v, %v", two, err)
 	}
-	if all, err := named(nil); err != nil || len(all) != len(locate.All) || slices.ContainsFunc(all, isPatroni) {
+	if all, err := selectParts(nil); err != nil || len(all) != len(locate.All) || slices.ContainsFunc(all, isPatroni) {
 		t.Errorf("all parts of a day: %d, %v", len(all), err)
 	}
-	if all, err := named([]string{"nightly"}); err != nil || len(all) <= len(locate.All) || !slices.ContainsFunc(all, isPatroni) {
+	if all, err := selectParts([]string{"nightly"}); err != nil || len(all) <= len(locate.All) || !slices.ContainsFunc(all, isPatroni) {
 		t.Errorf("all parts of the night: %d, %v", len(all), err)
 	}
-	if _, err := named([]string{"redis"}); err == nil {
+	if _, err := selectParts([]string{"redis"}); err == nil {
 		t.Error("a part that is not known is accepted")
 	}
 }
 
 func isPatroni(p locate.Part) bool { return p.Name == locate.Patroni.Name }
 
-// missing returns the parts without a program in the PATH, and lists returns their names and
+// missing returns the parts without a program in the PATH, and listPackages returns their names and
 // packages.
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
@@ -70,8 +70,8 @@ func TestMissing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "python3"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	names, packages, brews := lists(missing([]locate.Part{locate.Redis, locate.Python, locate.Compiler}))
+	names, packages, brewCommands := listPackages(missing([]locate.Part{locate.Redis, locate.Python, locate.Compiler}))
 	servertest.Same(t, "names", names, "redis-server, a C compiler")
 	servertest.Same(t, "packages", strings.Join(packages, ", "), "redis-server, gcc, libc6-dev")
-	servertest.Same(t, "brews", strings.Join(brews, ", "), "brew install redis, brew install gcc")
+	servertest.Same(t, "brews", strings.Join(brewCommands, ", "), "brew install redis, brew install gcc")
 }

@@ -27,14 +27,14 @@ import (
 )
 
 func main() {
-	parts, err := named(os.Args[1:])
+	parts, err := selectParts(os.Args[1:])
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(2)
 	}
 	absent := missing(parts)
 	if len(absent) > 0 && mayInstall(os.Getuid()) {
-		if err := install(lists(absent)); err != nil {
+		if err := install(listPackages(absent)); err != nil {
 			fmt.Println("installing failed:", err)
 		}
 		absent = missing(absent)
@@ -42,8 +42,8 @@ func main() {
 	if len(absent) == 0 {
 		return
 	}
-	names, packages, brews := lists(absent)
-	command := strings.Join(brews, " && ")
+	names, packages, brewCommands := listPackages(absent)
+	command := strings.Join(brewCommands, " && ")
 	if runtime.GOOS != "darwin" {
 		command = "apt-get install -y --no-install-recommends " + strings.Join(packages, " ")
 		if os.Getuid() != 0 {
@@ -57,9 +57,9 @@ func main() {
 	}
 }
 
-// named returns the parts with these names. Without names, it returns the parts that the tests need
-// outside the nightly run.
-func named(names []string) (parts []locate.Part, err error) {
+// selectParts returns the parts with these names. Without names, it returns the parts that the
+// tests need outside the nightly run.
+func selectParts(names []string) (parts []locate.Part, err error) {
 	if len(names) == 0 {
 		return locate.All, nil
 	}
@@ -88,16 +88,16 @@ func missing(parts []locate.Part) []locate.Part {
 	return slices.DeleteFunc(slices.Clone(parts), func(p locate.Part) bool { _, err := p.Find(); return err == nil })
 }
 
-// lists returns the names of parts, their Debian packages, and the packages of Homebrew.
-func lists(parts []locate.Part) (names string, packages, brews []string) {
+// listPackages returns the names of parts, their Debian packages, and the packages of Homebrew.
+func listPackages(parts []locate.Part) (names string, packages, brewCommands []string) {
 	var all []string
 	for _, p := range parts {
 		all, packages = append(all, p.Name), append(packages, p.Debian...)
 		if p.Homebrew != "" {
-			brews = append(brews, "brew install "+p.Homebrew)
+			brewCommands = append(brewCommands, "brew install "+p.Homebrew)
 		}
 	}
-	return strings.Join(all, ", "), packages, brews
+	return strings.Join(all, ", "), packages, brewCommands
 }
 
 // install installs packages. Before that, it prints the names of the missing programs and the size

@@ -58,8 +58,8 @@ func readAreas(text []byte) ([]*area, error) {
 	return list.Areas, nil
 }
 
-// open reads and type-checks the package of an area.
-func open(root string, a *area) (*source, error) {
+// loadPackage reads and type-checks the package of an area.
+func loadPackage(root string, a *area) (*source, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,GoFiles,Export", a.Package)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
@@ -103,9 +103,9 @@ func open(root string, a *area) (*source, error) {
 	return s, s.check("", nil, s.info)
 }
 
-// inOrder sorts mutants by a hash of the seed and their names, so that each seed begins with other
+// shuffle sorts mutants by a hash of the seed and their names, so that each seed begins with other
 // mutants.
-func inOrder(all []mutant, seed int) {
+func shuffle(all []mutant, seed int) {
 	hashes := map[string][32]byte{}
 	for _, m := range all {
 		hashes[m.name()] = sha256.Sum256([]byte(fmt.Sprint(seed, " ", m.name())))
@@ -116,8 +116,8 @@ func inOrder(all []mutant, seed int) {
 	})
 }
 
-// isEqual returns the reason why no test can notice the mutant, or "" if a test should.
-func (m mutant) isEqual() string {
+// equalReason returns the reason why no test can notice the mutant, or "" if a test should.
+func (m mutant) equalReason() string {
 	for _, e := range m.pkg.Equal {
 		if e.Func == m.Func && e.Operator == m.Operator {
 			return e.Why

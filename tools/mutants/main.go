@@ -140,7 +140,7 @@ func plantAll(o options, areas []*area, wanted, only *regexp.Regexp) (all []muta
 		if !wanted.MatchString(a.Package) {
 			continue
 		}
-		if sources[a], err = open(o.root, a); err != nil {
+		if sources[a], err = loadPackage(o.root, a); err != nil {
 			return nil, nil, err
 		}
 		planted, err := plant(sources[a])
@@ -154,7 +154,7 @@ func plantAll(o options, areas []*area, wanted, only *regexp.Regexp) (all []muta
 		}
 		all = append(all, planted...)
 	}
-	inOrder(all, o.seed)
+	shuffle(all, o.seed)
 	all = slices.DeleteFunc(all, func(m mutant) bool { return !only.MatchString(m.name()) })
 	return all, sources, nil
 }

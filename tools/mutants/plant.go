@@ -50,12 +50,12 @@ func oneLine(text string) string {
 
 // planter finds the mutants of one package, file by file.
 type planter struct {
-	source *source
-	file   string
-	text   []byte
-	in     string // mutant.Func of the mutants that it adds
-	counts map[string]int
-	all    []mutant
+	source   *source
+	file     string
+	text     []byte
+	funcName string // mutant.Func of the mutants that it adds
+	counts   map[string]int
+	all      []mutant
 }
 
 // plant returns all mutants of an area: those in the Go files of its package, those in its Lua
@@ -82,9 +82,9 @@ func plant(s *source) (all []mutant, err error) {
 		for _, d := range s.files[name].Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
-				p.in = d.Name.Name
+				p.funcName = d.Name.Name
 				if d.Recv != nil {
-					p.in = strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*") + "." + p.in
+					p.funcName = strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*") + "." + p.funcName
 				}
 				if d.Body != nil {
 					ast.Inspect(d.Body, p.visit)
@@ -95,7 +95,7 @@ func plant(s *source) (all []mutant, err error) {
 				}
 				for _, spec := range d.Specs {
 					v := spec.(*ast.ValueSpec)
-					p.in = v.Names[0].Name
+					p.funcName = v.Names[0].Name
 					ast.Inspect(v, p.visit)
 				}
 			}
@@ -109,8 +109,8 @@ func plant(s *source) (all []mutant, err error) {
 		if p.text, err = os.ReadFile(name); err != nil {
 			return nil, err
 		}
-		p.file, p.in = filepath.Join(filepath.Dir(p.file), filepath.Base(name)), filepath.Base(name)
-		p.words("lua", 0, luaTokens)
+		p.file, p.funcName = filepath.Join(filepath.Dir(p.file), filepath.Base(name)), filepath.Base(name)
+		p.replaceTokens("lua", 0, luaTokens)
 	}
 	for _, x := range s.area.Also {
 		if p.text, err = os.ReadFile(filepath.Join(s.root, x.File)); err != nil {
@@ -119,7 +119,7 @@ func plant(s *source) (all []mutant, err error) {
 		if n := strings.Count(string(p.text), x.Find); n != 1 {
 			return nil, fmt.Errorf("%s has %q %d times", x.File, x.Find, n)
 		}
-		p.file, p.in = x.File, filepath.Base(x.File)
+		p.file, p.funcName = x.File, filepath.Base(x.File)
 		at := strings.Index(string(p.text), x.Find)
 		p.add("also", at, at+len(x.Find), x.With)
 	}
@@ -133,10 +133,10 @@ func (p *planter) replace(operator string, from, to token.Pos, with string) {
 }
 
 func (p *planter) add(operator string, start, end int, with string) {
-	key := p.in + " " + operator
+	key := p.funcName + " " + operator
 	p.counts[key]++
 	p.all = append(p.all, mutant{
-		File: p.file, Func: p.in, Operator: operator, Line: 1 + strings.Count(string(p.text[:start]), "\n"),
+		File: p.file, Func: p.funcName, Operator: operator, Line: 1 + strings.Count(string(p.text[:start]), "\n"),
 		start: start, end: end, old: string(p.text[start:end]), with: with, pkg: p.source.area, number: p.counts[key],
 	})
 }
@@ -299,7 +299,7 @@ func (p *planter) literal(n *ast.BasicLit) {
 		}
 	case token.STRING:
 		if sqlText.MatchString(n.Value) {
-			p.words("sql", p.source.fset.File(n.Pos()).Offset(n.Pos()), sqlTokens, n.Value)
+			p.replaceTokens("sql", p.source.fset.File(n.Pos()).Offset(n.Pos()), sqlTokens, n.Value)
 		}
 	}
 }
@@ -320,9 +320,9 @@ func isCallOf(call *ast.CallExpr, name string) bool {
 	return is && f.Name == name
 }
 
-// words adds a mutant for each token of a text that has a replacement. The text is the whole file,
-// or a literal at the offset.
-func (p *planter) words(operator string, offset int, tokens tokenTable, literal ...string) {
+// replaceTokens adds a mutant for each token of a text that has a replacement. The text is the
+// whole file, or a literal at the offset.
+func (p *planter) replaceTokens(operator string, offset int, tokens tokenTable, literal ...string) {
 	text := string(p.text)
 	if len(literal) > 0 {
 		text = literal[0]

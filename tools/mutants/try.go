@@ -32,7 +32,7 @@ func (t tester) result(ctx context.Context, s *source, m mutant, known map[strin
 	if r.Fingerprint, err = fingerprint(t.root, m, text, t.packages); err != nil {
 		return r, err
 	}
-	if why := m.isEqual(); why != "" {
+	if why := m.equalReason(); why != "" {
 		r.State, r.By = equal, why
 		return r, nil
 	}
@@ -49,12 +49,12 @@ func (t tester) result(ctx context.Context, s *source, m mutant, known map[strin
 		return r, err
 	}
 	for _, x := range m.pkg.Tests {
-		failed, err := t.failing(ctx, overlay, x)
+		failedTest, err := t.failingTest(ctx, overlay, x)
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", m.name(), err)
 		}
-		if failed != "" {
-			r.State, r.By = caught, "by "+x.Package+" "+failed
+		if failedTest != "" {
+			r.State, r.By = caught, "by "+x.Package+" "+failedTest
 			return r, nil
 		}
 	}
@@ -72,10 +72,10 @@ func (t tester) overlay(dir string, m mutant, text []byte) (string, error) {
 	return file, errors.Join(err, os.WriteFile(changed, text, 0o600), os.WriteFile(file, replace, 0o600))
 }
 
-// failing returns a test that notices the overlay, or "". Unless the test panics or runs out of
+// failingTest returns a test that notices the overlay, or "". Unless the test panics or runs out of
 // time, it must fail twice with the overlay, because one failure can be due to a busy machine. It
 // must pass without the overlay, because otherwise it would seem to notice every mutant.
-func (t tester) failing(ctx context.Context, overlay string, x tests) (string, error) {
+func (t tester) failingTest(ctx context.Context, overlay string, x tests) (string, error) {
 	name, err := t.run(ctx, overlay, x)
 	if name == "" || err != nil {
 		return "", err
@@ -87,10 +87,10 @@ func (t tester) failing(ctx context.Context, overlay string, x tests) (string, e
 		}
 	}
 	if key := fmt.Sprint(x); !t.sound[key] {
-		if failed, err := t.run(ctx, "", x); err != nil {
+		if failedTest, err := t.run(ctx, "", x); err != nil {
 			return "", err
-		} else if failed != "" {
-			return "", fmt.Errorf("%w: %s %s fails without a mutant", errUnsound, x.Package, failed)
+		} else if failedTest != "" {
+			return "", fmt.Errorf("%w: %s %s fails without a mutant", errUnsound, x.Package, failedTest)
 		}
 		t.sound[key] = true
 	}
@@ -120,20 +120,20 @@ func (t tester) run(ctx context.Context, overlay string, x tests) (name string, 
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
-	said := string(out)
+	output := string(out)
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case strings.Contains(said, "[no tests to run]"):
+	case strings.Contains(output, "[no tests to run]"):
 		return "", fmt.Errorf("%s %v: no tests to run", x.Package, x.Flags)
 	case err == nil:
 		return "", nil
-	case strings.Contains(said, "[build failed]") || strings.Contains(said, "[setup failed]"):
-		return "", fmt.Errorf("%w: %s", errBuild, said)
-	case strings.Contains(said, "panic: test timed out"):
+	case strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]"):
+		return "", fmt.Errorf("%w: %s", errBuild, output)
+	case strings.Contains(output, "panic: test timed out"):
 		return timedOut, nil
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`).FindAllStringSubmatch(said, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`).FindAllStringSubmatch(output, -1) {
 		if name == "" || strings.HasPrefix(m[1], name+"/") {
 			name = m[1]
 		}

@@ -27,13 +27,13 @@ import (
 	"time"
 )
 
-// resumed are the parts that do as much as they can in their time. The next run continues where
-// they stopped.
-var resumed = []string{"simulate", "mutants"}
+// resumableParts are the parts that do as much as they can in their time. The next run continues
+// where they stopped.
+var resumableParts = []string{"simulate", "mutants"}
 
-// night is how long a pass counts. After that, the part runs again even at the same commit, so
+// maxPassAge is how long a pass counts. After that, the part runs again even at the same commit, so
 // that the simulation tries other worlds.
-const night = 16 * time.Hour
+const maxPassAge = 16 * time.Hour
 
 // grace is how long an interrupted part may take to end its servers.
 const grace = time.Minute
@@ -49,11 +49,11 @@ type part struct {
 
 // Values of part.Result.
 const (
-	passed  = "passed"
-	failed  = "failed"
-	cut     = "stopped"                       // interrupted by its user
-	resumes = "stopped; the next run goes on" // at its bound
-	none    = "not run"
+	passed      = "passed"
+	failed      = "failed"
+	interrupted = "stopped"                       // interrupted by its user
+	unfinished  = "stopped; the next run goes on" // at its bound
+	notRun      = "not run"
 )
 
 func main() {
@@ -95,7 +95,9 @@ func nightly(ctx context.Context, args []string, program, dir, commit string, ou
 	defer file.Close()
 	ok = true
 	for _, p := range parts {
-		if slices.ContainsFunc(runs, func(r part) bool { return r.Name == p.Name && r.Result == passed && time.Since(r.Began) < night }) {
+		if slices.ContainsFunc(runs, func(r part) bool {
+			return r.Name == p.Name && r.Result == passed && time.Since(r.Began) < maxPassAge
+		}) {
 			fmt.Fprintf(out, "%s: has passed at %s\n", p.Name, commit)
 			continue
 		}
@@ -103,8 +105,8 @@ func nightly(ctx context.Context, args []string, program, dir, commit string, ou
 		if err := p.run(ctx, program, dir); err != nil {
 			return false, err
 		}
-		ok = ok && (p.Result == passed || p.Result == resumes)
-		if runs = append(runs, p); p.Result != none {
+		ok = ok && (p.Result == passed || p.Result == unfinished)
+		if runs = append(runs, p); p.Result != notRun {
 			if err := json.NewEncoder(file).Encode(p); err != nil {
 				return false, err
 			}
@@ -163,13 +165,13 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 	p.read(strings.Split(string(text), "\n"))
 	switch {
 	case cmd.Process == nil && ctx.Err() != nil:
-		p.Result = none
+		p.Result = notRun
 	case failure == nil:
 		p.Result = passed
-	case errors.Is(bounded.Err(), context.DeadlineExceeded) && slices.Contains(resumed, p.Name) && len(p.Failed) == 0:
-		p.Result = resumes
+	case errors.Is(bounded.Err(), context.DeadlineExceeded) && slices.Contains(resumableParts, p.Name) && len(p.Failed) == 0:
+		p.Result = unfinished
 	case ctx.Err() != nil && len(p.Failed) == 0:
-		p.Result = cut
+		p.Result = interrupted
 	default:
 		p.Result = failed
 		if len(p.Failed) == 0 {
@@ -180,18 +182,18 @@ func (p *part) run(ctx context.Context, program, dir string) error {
 }
 
 var (
-	failure = regexp.MustCompile(`^\s*(?:=== |--- )FAIL: |^alive |^panic: `)
-	skipped = regexp.MustCompile(`^\s*(=== |--- )SKIP: (.*)|^([\w-]+: skipped: .*)`)
+	failurePattern = regexp.MustCompile(`^\s*(?:=== |--- )FAIL: |^alive |^panic: `)
+	skipPattern    = regexp.MustCompile(`^\s*(=== |--- )SKIP: (.*)|^([\w-]+: skipped: .*)`)
 )
 
 // read finds the tests that failed or were skipped. The reason of a skip is on the line after it in
 // the output of gotestsum, and on the line before it in the output of go test.
 func (p *part) read(lines []string) {
 	for i, line := range lines {
-		if failure.MatchString(line) {
+		if failurePattern.MatchString(line) {
 			p.Failed = append(p.Failed, strings.TrimSpace(line))
 		}
-		switch m := skipped.FindStringSubmatch(line); {
+		switch m := skipPattern.FindStringSubmatch(line); {
 		case m == nil:
 		case m[1] == "=== " && i+1 < len(lines):
 			p.Skipped = append(p.Skipped, m[2]+": "+strings.TrimSpace(lines[i+1]))
@@ -212,15 +214,15 @@ func page(commit string, runs []part) string {
 		took += p.Took
 		fmt.Fprintf(&b, "| %s | %s | %s | %v | %v |\n", p.Name, p.Result, p.Began.UTC().Format(time.DateTime), p.Took.Round(time.Second),
 			p.Bound)
-		tell(&details, p.Name+": failed", p.Failed)
-		tell(&details, p.Name+": skipped", p.Skipped)
+		writeList(&details, p.Name+": failed", p.Failed)
+		writeList(&details, p.Name+": skipped", p.Skipped)
 	}
 	fmt.Fprintf(&b, "\nAll runs took %v.\n", took.Round(time.Second))
 	return b.String() + details.String()
 }
 
-// tell writes a list with its title. If the list is empty, it writes nothing.
-func tell(b *strings.Builder, title string, lines []string) {
+// writeList writes a list with its title. If the list is empty, it writes nothing.
+func writeList(b *strings.Builder, title string, lines []string) {
 	if len(lines) > 0 {
 		fmt.Fprintf(b, "\n## %s\n\n- %s\n", title, strings.Join(lines, "\n- "))
 	}

@@ -7,8 +7,8 @@ import (
 
 // imageFile makes the Dockerfile of an archive from the tree's Dockerfile. The archive's Dockerfile
 // does not compile the program, but copies the program that is beside it.
-func imageFile(tree, version string) (string, error) {
-	base, rest, isBuild := strings.Cut(tree, " AS build\n")
+func imageFile(dockerfile, version string) (string, error) {
+	base, rest, isBuild := strings.Cut(dockerfile, " AS build\n")
 	_, last, isLast := strings.Cut(rest, "\nFROM scratch\n")
 	const compiled = "COPY --from=build /sendcode /sendcode\n"
 	if !isBuild || !isLast || !strings.Contains(last, compiled) || !strings.Contains(last, "ARG VERSION=\n") {

@@ -15,27 +15,27 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// licenceFile matches the names of files with the terms of a module.
-var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
+// licenceFileName matches the names of files with the terms of a module.
+var licenceFileName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// licences returns the files with a module's terms, by name, from the module cache. It fails for a
-// module without terms, because such a module may not be redistributed.
-func (r release) licences(module string) (map[string][]byte, error) {
+// licenceFiles returns the files with a module's terms, by name, from the module cache. It fails
+// for a module without terms, because such a module may not be redistributed.
+func (r release) licenceFiles(module string) (map[string][]byte, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", module)
 	cmd.Dir = r.tree
 	out, err := cmd.Output()
-	var at struct{ Dir string }
-	if err = errors.Join(err, json.Unmarshal(out, &at)); err != nil {
+	var downloaded struct{ Dir string }
+	if err = errors.Join(err, json.Unmarshal(out, &downloaded)); err != nil {
 		return nil, fmt.Errorf("%s: %w", module, err)
 	}
-	entries, err := os.ReadDir(at.Dir)
+	entries, err := os.ReadDir(downloaded.Dir)
 	if err != nil {
 		return nil, err
 	}
 	found := map[string][]byte{}
 	for _, e := range entries {
-		if !e.IsDir() && licenceFile.MatchString(e.Name()) {
-			if found[e.Name()], err = os.ReadFile(filepath.Join(at.Dir, e.Name())); err != nil {
+		if !e.IsDir() && licenceFileName.MatchString(e.Name()) {
+			if found[e.Name()], err = os.ReadFile(filepath.Join(downloaded.Dir, e.Name())); err != nil {
 				return nil, err
 			}
 		}
@@ -50,11 +50,11 @@ func (r release) licences(module string) (map[string][]byte, error) {
 // patents.
 var notTerms = regexp.MustCompile(`(?i)^(notice|patents)`)
 
-// named returns the licences in a module's files: first the SPDX identifiers of those that
-// licensecheck recognizes, sorted, then the names of the other files, such as SQLite's, which is in
-// the public domain. It fails if licensecheck recognizes none, because such terms have not been
-// reviewed.
-func named(files map[string][]byte) (*cyclonedx.Licenses, error) {
+// identifyLicences returns the licences in a module's files: first the SPDX identifiers of those
+// that licensecheck recognizes, sorted, then the names of the other files, such as SQLite's, which
+// is in the public domain. It fails if licensecheck recognizes none, because such terms have not
+// been reviewed.
+func identifyLicences(files map[string][]byte) (*cyclonedx.Licenses, error) {
 	ids, others := map[string]bool{}, map[string]bool{}
 	for name, text := range files {
 		if notTerms.MatchString(name) {

@@ -29,9 +29,9 @@ import (
 // systems are the systems for which archives are made, as GOOS/GOARCH.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// copied are the files of the tree that each archive has, by their names in the archive. The
-// folders docs and deploy are copied in addition; see copies.
-var copied = map[string]string{
+// commonFiles are the files of the tree that each archive has, by their names in the archive. The
+// folders docs and deploy are copied in addition; see readCommonFiles.
+var commonFiles = map[string]string{
 	"README.md":    "tools/release/README.md",
 	"CHANGELOG.md": "CHANGELOG.md",
 	"UPGRADING.md": "UPGRADING.md",
@@ -40,34 +40,34 @@ var copied = map[string]string{
 	"sendcode.yaml": "internal/run/config/example.yaml",
 }
 
-// example maps a file of the tree, by its path there, to its name in an archive. relink changes the
-// links to it.
-var example = map[string]string{"internal/run/config/example.yaml": "sendcode.yaml"}
+// archiveNames maps a file of the tree, by its path there, to its name in an archive. relink
+// changes the links to it.
+var archiveNames = map[string]string{"internal/run/config/example.yaml": "sendcode.yaml"}
 
 // release is one run: the tree, the folder for the archives, the program's version, the
 // modification time of every file, and the flags and environment of go build.
 type release struct {
 	tree, out, version string
-	at                 time.Time
+	modTime            time.Time
 	flags, environ     []string
 }
 
 // A program that is built with these flags and variables contains no path, no time and no state of
 // the checkout. It needs no C library.
 var (
-	reproducible = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X sendcode/internal/run/app.version="}
-	anywhere     = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
+	buildFlags   = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X sendcode/internal/run/app.version="}
+	buildEnviron = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
 )
 
 func main() {
-	r := release{tree: ".", flags: reproducible, environ: anywhere}
+	r := release{tree: ".", flags: buildFlags, environ: buildEnviron}
 	flag.StringVar(&r.out, "out", "dist", "folder for the archives; it must be empty or absent")
 	flag.StringVar(&r.version, "version", "", "what the program calls itself")
-	made := flag.String("systems", strings.Join(systems, ","), "what archives are made for, GOOS/GOARCH by commas")
-	at := flag.Int64("time", 0, "seconds since 1970 that every file gets: the commit's")
+	systemList := flag.String("systems", strings.Join(systems, ","), "what archives are made for, GOOS/GOARCH by commas")
+	unixTime := flag.Int64("time", 0, "seconds since 1970 that every file gets: the commit's")
 	flag.Parse()
-	r.at = time.Unix(*at, 0).UTC()
-	if err := r.make(strings.Split(*made, ",")); err != nil {
+	r.modTime = time.Unix(*unixTime, 0).UTC()
+	if err := r.make(strings.Split(*systemList, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -90,7 +90,7 @@ func (r release) make(systems []string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(built) }()
-	common, err := r.copies()
+	common, err := r.readCommonFiles()
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (r release) make(systems []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", system, err)
 		}
-		archive, err := pack(name, files, r.at)
+		archive, err := pack(name, files, r.modTime)
 		if err != nil {
 			return err
 		}
@@ -121,11 +121,11 @@ func (r release) make(systems []string) error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644)
 }
 
-// copies returns the files of the tree that every archive has: those of copied, and the folders
-// docs and deploy without their Go files.
-func (r release) copies() (map[string][]byte, error) {
+// readCommonFiles returns the files of the tree that every archive has: those of commonFiles, and
+// the folders docs and deploy without their Go files.
+func (r release) readCommonFiles() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for name, file := range copied {
+	for name, file := range commonFiles {
 		content, err := os.ReadFile(filepath.Join(r.tree, file))
 		if err != nil {
 			return nil, err
@@ -170,11 +170,11 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	}
 	files := maps.Clone(common)
 	if goos == "linux" {
-		tree, err := os.ReadFile(filepath.Join(r.tree, "Dockerfile"))
+		dockerfile, err := os.ReadFile(filepath.Join(r.tree, "Dockerfile"))
 		if err != nil {
 			return nil, err
 		}
-		image, err := imageFile(string(tree), r.version)
+		image, err := imageFile(string(dockerfile), r.version)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	}}
 	bom.Components = &[]cyclonedx.Component{}
 	add := func(name, version, folder string, terms map[string][]byte) error {
-		licenses, err := named(terms)
+		licenses, err := identifyLicences(terms)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -217,7 +217,7 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 		return nil, err
 	}
 	for _, module := range info.Deps {
-		found, err := r.licences(module.Path + "@" + module.Version)
+		found, err := r.licenceFiles(module.Path + "@" + module.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -235,7 +235,7 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 
 // pack returns the files in one folder as tar.gz, sorted by name, with one time and one owner. Only
 // the program has mode 0755.
-func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) {
+func pack(folder string, files map[string][]byte, modTime time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	zipped, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	archive := tar.NewWriter(zipped)
@@ -246,7 +246,7 @@ func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) 
 		}
 		header := &tar.Header{
 			Name: path.Join(folder, name), Mode: int64(mode), Size: int64(len(files[name])),
-			ModTime: at, Format: tar.FormatPAX,
+			ModTime: modTime, Format: tar.FormatPAX,
 		}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err

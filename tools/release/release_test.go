@@ -30,7 +30,7 @@ import (
 func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
 	r := release{
-		tree: "../..", out: out, version: "0.1.0-test", at: time.Unix(1e9, 0).UTC(),
+		tree: "../..", out: out, version: "0.1.0-test", modTime: time.Unix(1e9, 0).UTC(),
 		// go build has the packages in its cache, since other tests build them with the same flags.
 		flags: []string{"-ldflags=-s -X sendcode/internal/run/app.version="},
 	}
@@ -38,8 +38,8 @@ func TestArchive(t *testing.T) {
 	name := "sendcode_0.1.0-test_" + runtime.GOOS + "_" + runtime.GOARCH
 	unpack := exec.CommandContext(t.Context(), "bash", "-c", "sha256sum --check --strict SHA256SUMS && tar -xzf *.tar.gz")
 	unpack.Dir = out
-	if said, err := unpack.CombinedOutput(); err != nil || strings.Count(string(said), ": OK") != 2 {
-		t.Fatalf("%v: %v\n%s", unpack, err, said)
+	if output, err := unpack.CombinedOutput(); err != nil || strings.Count(string(output), ": OK") != 2 {
+		t.Fatalf("%v: %v\n%s", unpack, err, output)
 	}
 	folder := filepath.Join(out, name)
 	for _, want := range []string{
@@ -49,7 +49,7 @@ func TestArchive(t *testing.T) {
 		"deploy/grafana/sendcode.json", "docs/sms.md", "docs/decisions/0001-two-gates.md", "docs/examples/SignIn.jsx",
 		"docs/pictures/page.png", "licences/go/LICENSE", "licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json",
 	} {
-		if info, err := os.Stat(filepath.Join(folder, want)); err != nil || !info.ModTime().Equal(r.at) {
+		if info, err := os.Stat(filepath.Join(folder, want)); err != nil || !info.ModTime().Equal(r.modTime) {
 			t.Errorf("%s is missing, or of another time: %v", want, err)
 		}
 	}
@@ -71,19 +71,20 @@ func TestArchive(t *testing.T) {
 	}) {
 		t.Errorf("the bill of materials lacks a module (%v)", err)
 	}
-	decidedBy(t, *bom.Components)
-	if said, err := exec.CommandContext(t.Context(), filepath.Join(folder, "sendcode"),
-		"version").Output(); err != nil || string(said) != "sendcode 0.1.0-test "+runtime.Version()+"\n" {
-		t.Errorf("version: %q (%v)", said, err)
+	checkLicencesFile(t, *bom.Components)
+	if output, err := exec.CommandContext(t.Context(), filepath.Join(folder, "sendcode"),
+		"version").Output(); err != nil || string(output) != "sendcode 0.1.0-test "+runtime.Version()+"\n" {
+		t.Errorf("version: %q (%v)", output, err)
 	}
-	asTheReadmeSays(t, folder)
+	followReadme(t, folder)
 	if err := r.make([]string{"linux/amd64"}); err == nil {
 		t.Error("archives are built over others")
 	}
 }
 
-// decidedBy checks that licences.md lists each part of the program in the row of its licences.
-func decidedBy(t *testing.T, parts []cyclonedx.Component) {
+// checkLicencesFile checks that licences.md lists each part of the program in the row of its
+// licences.
+func checkLicencesFile(t *testing.T, parts []cyclonedx.Component) {
 	t.Helper()
 	rows := map[string][]string{}
 	for _, c := range parts {
@@ -124,18 +125,19 @@ func TestRelink(t *testing.T) {
 	}
 }
 
-// named fails if licensecheck recognizes no licence in a module's files. A notice is no licence.
-func TestNamedRefusesUnknownLicences(t *testing.T) {
+// identifyLicences fails if licensecheck recognizes no licence in a module's files. A notice is no
+// licence.
+func TestIdentifyLicencesRefusesUnknownTerms(t *testing.T) {
 	for _, file := range []string{"LICENSE", "NOTICE"} {
-		if got, err := named(map[string][]byte{file: []byte("Ask us.")}); err == nil {
+		if got, err := identifyLicences(map[string][]byte{file: []byte("Ask us.")}); err == nil {
 			t.Errorf("%s: %+v", file, got)
 		}
 	}
 }
 
-// asTheReadmeSays starts the program in its folder, and runs the curl line of the README with the
+// followReadme starts the program in its folder, and runs the curl line of the README with the
 // key that the program printed.
-func asTheReadmeSays(t *testing.T, folder string) {
+func followReadme(t *testing.T, folder string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	program := exec.CommandContext(ctx, "./sendcode")
@@ -159,9 +161,9 @@ func asTheReadmeSays(t *testing.T, folder string) {
 	curl := regexp.MustCompile(`(?s)curl -i .*?\n\x60`).FindString(string(readme))
 	line := strings.NewReplacer("127.0.0.1:8080", address.FindStringSubmatch(banner)[1], "sk_…",
 		strings.TrimRight(key.FindString(banner), "\" \n"), "`", "").Replace(curl)
-	if said, err := exec.CommandContext(t.Context(), "bash", "-c", line).Output(); err != nil ||
-		!strings.HasPrefix(string(said), "HTTP/1.1 202 ") {
-		t.Errorf("%s\n%s (%v)", line, said, err)
+	if output, err := exec.CommandContext(t.Context(), "bash", "-c", line).Output(); err != nil ||
+		!strings.HasPrefix(string(output), "HTTP/1.1 202 ") {
+		t.Errorf("%s\n%s (%v)", line, output, err)
 	}
 }
 

@@ -21,12 +21,12 @@ func relink(files map[string][]byte) error {
 	for _, name := range documents {
 		text := string(files[name])
 		for _, l := range markdown.Links(name, text) {
-			if moved, ok := example[l.Target]; ok {
-				way, err := filepath.Rel(path.Dir(name), moved)
+			if moved, ok := archiveNames[l.Target]; ok {
+				relativePath, err := filepath.Rel(path.Dir(name), moved)
 				if err != nil {
 					return err
 				}
-				text = strings.ReplaceAll(text, l.Raw, "["+l.Text+"]("+filepath.ToSlash(way)+")")
+				text = strings.ReplaceAll(text, l.Raw, "["+l.Text+"]("+filepath.ToSlash(relativePath)+")")
 			} else if _, ok := files[l.Target]; !ok && l.Text != "" {
 				text = strings.ReplaceAll(text, l.Raw, l.Text)
 			}

@@ -32,8 +32,8 @@ type scene struct {
 	steps         []chromedp.Action[chromedp.Void]
 }
 
-// drawDemo runs the demonstration and takes the README's screenshots of it.
-func drawDemo(ctx context.Context, browser context.Context) (err error) {
+// captureDemo runs the demonstration and takes the README's screenshots of it.
+func captureDemo(ctx context.Context, browser context.Context) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	banner, out := io.Pipe()
 	ended := make(chan error, 1)
@@ -44,7 +44,7 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 	}()
 	base, password, err := readBanner(banner)
 	if err == nil {
-		err = drawScenes(browser, base, password)
+		err = captureScenes(browser, base, password)
 	}
 	stop()
 	return errors.Join(err, <-ended)
@@ -55,10 +55,10 @@ var wholeBanner = regexp.MustCompile(`(?s)page +(http://\S+?)/?\n.*password +(\S
 // readBanner waits until the service prints its address and password. It discards what the service
 // prints later, because without a reader the service would wait.
 func readBanner(banner io.Reader) (base, password string, err error) {
-	said, lines := "", bufio.NewScanner(banner)
+	output, lines := "", bufio.NewScanner(banner)
 	for lines.Scan() {
-		said += lines.Text() + "\n"
-		if found := wholeBanner.FindStringSubmatch(said); found != nil {
+		output += lines.Text() + "\n"
+		if found := wholeBanner.FindStringSubmatch(output); found != nil {
 			go func() { _, _ = io.Copy(io.Discard, banner) }()
 			return found[1], found[2], nil
 		}
@@ -66,7 +66,7 @@ func readBanner(banner io.Reader) (base, password string, err error) {
 	return "", "", fmt.Errorf("the demonstration did not start: %w", lines.Err())
 }
 
-func drawScenes(browser context.Context, base, password string) error {
+func captureScenes(browser context.Context, base, password string) error {
 	tab, end := browsertest.ChromiumTab(browser)
 	defer end()
 	switch shows, err := chromedp.Run(tab, chromedp.Evaluate[bool](showsChinese)); {

@@ -35,5 +35,5 @@ func run(ctx context.Context) error {
 	if err := chromedp.Do(browser); err != nil {
 		return err
 	}
-	return drawDemo(ctx, browser)
+	return captureDemo(ctx, browser)
 }

@@ -151,16 +151,16 @@ func otherPostgres(dir string) error {
 	if err := errors.Join(err, findErr); err != nil {
 		return err
 	}
-	said, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output() // postgres (PostgreSQL) 15.18 (Debian …)
+	version, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output() // postgres (PostgreSQL) 15.18 (Debian …)
 	if err != nil {
 		return err
 	}
-	theirs := strings.TrimSpace(string(text))
-	if own := majorVersion.FindSubmatch(said); own == nil || string(own[1]) == theirs {
+	dataVersion := strings.TrimSpace(string(text))
+	if match := majorVersion.FindSubmatch(version); match == nil || string(match[1]) == dataVersion {
 		return nil // if the version is not known, Postgres itself compares it
 	}
 	return fmt.Errorf("the data in %s are of Postgres %s, and this machine has %s. Install postgresql-%s, or move that folder and data/up away "+
-		"to begin empty. make up FRESH=1 leaves them as they are", dir, theirs, strings.TrimSpace(string(said)), theirs)
+		"to begin empty. make up FRESH=1 leaves them as they are", dir, dataVersion, strings.TrimSpace(string(version)), dataVersion)
 }
 
 var majorVersion = regexp.MustCompile(`\) (\d+)`)

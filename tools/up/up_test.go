@@ -49,22 +49,22 @@ func TestUp(t *testing.T) {
 			case <-time.After(20 * time.Millisecond):
 			}
 		}
-		said := banner.FindStringSubmatch(out.String())
-		keys[said[2]] = true
-		options, err := redis.ParseURL(said[1])
+		match := banner.FindStringSubmatch(out.String())
+		keys[match[2]] = true
+		options, err := redis.ParseURL(match[1])
 		servertest.OK(t, err)
 		client := redis.NewClient(options)
 		size, err := client.DBSize(ctx).Result()
 		servertest.OK(t, err)
 		servertest.Same(t, run.name+": keys in Redis", size > 0, run.keys)
 		servertest.OK(t, client.Close())
-		answer, err := http.Get(said[3] + "/readyz")
+		answer, err := http.Get(match[3] + "/readyz")
 		servertest.OK(t, err)
 		answer.Body.Close()
 		servertest.Same(t, run.name+": status", answer.StatusCode, http.StatusOK)
-		r, err := http.NewRequest(http.MethodPost, said[3]+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"ana@example.com"}`))
+		r, err := http.NewRequest(http.MethodPost, match[3]+"/v1/verifications", strings.NewReader(`{"channel":"email","to":"ana@example.com"}`))
 		servertest.OK(t, err)
-		r.Header.Set("Authorization", "Bearer "+said[2])
+		r.Header.Set("Authorization", "Bearer "+match[2])
 		r.Header.Set("Content-Type", "application/json")
 		answer, err = http.DefaultClient.Do(r)
 		servertest.OK(t, err)

@@ -215,9 +215,9 @@ func (c *Carriers) routeByName(name string) *routeWithBreaker {
 }
 
 // HasUnreachableNumbers returns two results. suspended means that for some numbers every carrier is
-// set aside, so messages to them wait for the next attempt that a breaker allows. untried means
-// that for some numbers no breaker allows an attempt now.
-func (c *Carriers) HasUnreachableNumbers() (suspended, untried bool) {
+// set aside, so messages to them wait for the next attempt that a breaker allows. noAttemptAllowed
+// means that for some numbers no breaker allows an attempt now.
+func (c *Carriers) HasUnreachableNumbers() (suspended, noAttemptAllowed bool) {
 	suspended = c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.someNumbersUnserved(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
 }

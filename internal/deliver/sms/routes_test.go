@@ -197,37 +197,38 @@ func TestHasUnreachableNumbers(t *testing.T) {
 		for _, n := range c.failed {
 			suspend(all, n)
 		}
-		if got, untried := all.HasUnreachableNumbers(); got != c.want || untried != c.want {
-			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, untried)
+		if got, noAttemptAllowed := all.HasUnreachableNumbers(); got != c.want || noAttemptAllowed != c.want {
+			t.Errorf("%s: suspended %v, and no message would be tried %v", name, got, noAttemptAllowed)
 		}
 	}
 }
 
-// untried ends when the breakers allow an attempt for all numbers, even if suspended lasts longer.
+// noAttemptAllowed ends when the breakers allow an attempt for all numbers, even if suspended lasts
+// longer.
 func TestHasUnreachableNumbersUntilATryIsAllowed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		all := NewCarriers([]Route{
 			{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
 			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}},
 		}, CarriersOptions{})
-		type state struct{ suspended, untried bool }
+		type state struct{ suspended, noAttemptAllowed bool }
 		want := func(when string, want state) {
 			t.Helper()
 			var got state
-			got.suspended, got.untried = all.HasUnreachableNumbers()
+			got.suspended, got.noAttemptAllowed = all.HasUnreachableNumbers()
 			servertest.Same(t, when, got, want)
 		}
 		want("at first", state{})
 		suspend(all, 0)
-		want("one", state{suspended: true, untried: true})
+		want("one", state{suspended: true, noAttemptAllowed: true})
 		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		want("one, after its end", state{suspended: true})
 		suspend(all, 1)
-		want("and two", state{suspended: true, untried: true})
+		want("and two", state{suspended: true, noAttemptAllowed: true})
 		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		want("both, after their end", state{suspended: true})
 		report, _ := all.routes[0].breaker.Allow()
-		want("while one is tried", state{suspended: true, untried: true})
+		want("while one is tried", state{suspended: true, noAttemptAllowed: true})
 		report(nil)
 		want("one works", state{suspended: true})
 	})

@@ -64,7 +64,7 @@ func choicesInAnOpenList(t *testing.T, browser chromium) {
 // choicesApply makes choices in the filters as persons and their tools make them. A choice by a
 // pointer or a screen reader applies at once. A choice by keyboard applies with Enter, or when the
 // field is left.
-func choicesApply(p *browsertest.Page, site string) {
+func choicesApply(p *browsertest.Page, siteURL string) {
 	p.Helper()
 	const (
 		status = `document.querySelector("[name=status]")`
@@ -125,7 +125,7 @@ func choicesApply(p *browsertest.Page, site string) {
 		if c.field == "" {
 			c.field = "status"
 		}
-		p.Go(site + c.from)
+		p.Go(siteURL + c.from)
 		p.Until(`(e => { e.focus(); return document.activeElement === e })(document.querySelector("[name=` + c.field + `]"))`)
 		act := func() {
 			if c.keys != "" {
@@ -151,7 +151,7 @@ func choicesApply(p *browsertest.Page, site string) {
 	}
 
 	// After a link and Back, no choice waits: leaving the field leaves the page as it is.
-	p.Go(site + "/admin")
+	p.Go(siteURL + "/admin")
 	p.Until(`(e => { e.focus(); return document.activeElement === e })(` + status + `)`)
 	servertest.OK(p, p.Keys("f"))
 	p.Leads("/admin/overview", func() {

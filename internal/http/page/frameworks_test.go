@@ -80,9 +80,9 @@ func aWidgetInAFramework(b *tab, w *pagetest.World) {
 	b.getsIn()
 	submitted(true)
 	is(b, b.proof(), "a.b.c")
-	asks := w.Codes.Asks()
-	is(b, len(asks), 3)
-	is(b, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
+	requests := w.Codes.SendRequests()
+	is(b, len(requests), 3)
+	is(b, [2]string{requests[0].Purpose, requests[1].Purpose}, [2]string{"default", "gift"})
 }
 
 // visitingAnApplication opens a site's page with an application that renders the widget, or takes

@@ -352,7 +352,7 @@ func aChoiceShowsItsField(t *testing.T, tab *browsertest.Tab) {
 	g := visits(t, tab, w, tag(`channels="sms email" country="DE"`), "")
 	g.Shows("#country")
 	shown := `['to', 'country', 'phone'].filter((id) => el.shadowRoot.getElementById(id).checkVisibility()).join()`
-	chooses := func() {
+	switchChannels := func() {
 		g.Helper()
 		for range 2 {
 			g.run(g.Element("#by-email") + `.click()`)
@@ -361,9 +361,9 @@ func aChoiceShowsItsField(t *testing.T, tab *browsertest.Tab) {
 			is(t, browsertest.Value[string](g.Page, shown), "country,phone")
 		}
 	}
-	chooses()
+	switchChannels()
 	g.Fill("#phone", "12\r")
 	g.Shows("#phone-error")
-	chooses()
+	switchChannels()
 	g.wantNoScriptErrors()
 }

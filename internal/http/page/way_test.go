@@ -286,7 +286,7 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	if said := eval[[]string](b, "said"); len(said) > 4 || len(said)-len(before) > 3 {
 		b.Errorf("%d announcements in one countdown, %d of them in its last minute: %q", len(said), len(said)-len(before), said)
 	}
-	is(b, len(b.world.Codes.Asks()), 1)
+	is(b, len(b.world.Codes.SendRequests()), 1)
 	letGo := b.world.Codes.BlockSends()
 	b.click("#again")
 	b.says("One moment…")
@@ -420,7 +420,7 @@ func offline(t *testing.T, browser context.Context) {
 	b.types("code", pagetest.Code[5:])
 	b.card("approved")
 	is(b, codes.Checks(), 2)
-	is(b, len(codes.Asks()), 1)
+	is(b, len(codes.SendRequests()), 1)
 }
 
 // aChangeOfClocks tests a code that expires after a change of daylight saving time. A time of the

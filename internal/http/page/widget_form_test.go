@@ -244,7 +244,7 @@ func aWidgetKeepsTheContractOfAField(t *testing.T, browser context.Context) {
 	b.run(`document.querySelector('send-code').disabled = true`)
 	b.run(b.q("#send") + `.click()`)
 	is(t, eval[string](b, b.q("#to")+`.value + `+b.q("#to")+`.matches(':disabled')`), "xtrue")
-	is(t, len(b.world.Codes.Asks()), 0)
+	is(t, len(b.world.Codes.SendRequests()), 0)
 }
 
 // aPressOnTextSelectsText tests that a press on a text does not affect the fields, and that text
@@ -337,8 +337,8 @@ func propertiesAreSetBeforeTheScript(t *testing.T, browser context.Context) {
 	is(t, eval[bool](b, `document.querySelector('form').checkValidity()`), false)
 	b.click("#send")
 	b.card("code", "a•••@example.com")
-	ask := w.Codes.Asks()[0]
-	is(t, [3]string{ask.Purpose, ask.Reference, ask.To}, [3]string{"gift", "r-1", pagetest.Address})
+	request := w.Codes.SendRequests()[0]
+	is(t, [3]string{request.Purpose, request.Reference, request.To}, [3]string{"gift", "r-1", pagetest.Address})
 	b.run(`document.querySelector('send-code').purpose = 'default'`) // after loading, the element's own setter is used
 	b.card("ask")
 	b.root = `document.querySelector('#two').shadowRoot`
@@ -396,7 +396,7 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	pause()
 	b.card("ask")
 	is(b, b.value("#to"), "")
-	is(t, len(w.Codes.Asks()), 0)
+	is(t, len(w.Codes.SendRequests()), 0)
 	letGo := w.Codes.BlockSends()
 	b.asked(pagetest.Address)
 	b.until(b.q(".busy"))

@@ -158,10 +158,10 @@ func strangersAreAsked(t *testing.T, browser context.Context) {
 		b.tolerate = cmp.Or(b.tolerate, "Failed to load resource") // the browser's message for every answer with an error
 		b.asked(pagetest.Address)
 		b.card("code", "a•••@example.com")
-		asks := w.Codes.Asks()
-		if len(asks) != 2 || asks[0].HumanCheck != "" || !strings.HasPrefix(asks[1].HumanCheck, "work:") ||
-			asks[0].IdempotencyKey == "" || asks[0].IdempotencyKey != asks[1].IdempotencyKey || w.Codes.Sends() != 1 {
-			t.Errorf("%s: %d sends after the requests %+v", name, w.Codes.Sends(), asks)
+		requests := w.Codes.SendRequests()
+		if len(requests) != 2 || requests[0].HumanCheck != "" || !strings.HasPrefix(requests[1].HumanCheck, "work:") ||
+			requests[0].IdempotencyKey == "" || requests[0].IdempotencyKey != requests[1].IdempotencyKey || w.Codes.Sends() != 1 {
+			t.Errorf("%s: %d sends after the requests %+v", name, w.Codes.Sends(), requests)
 		}
 		b.getsIn()
 	}

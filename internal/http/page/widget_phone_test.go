@@ -71,8 +71,8 @@ func aWidgetByPhone(t *testing.T, browser context.Context) {
 	b.awaitEvent("approved", `"id":`, `"test":false`)
 	b.nothingKept()
 	b.nothingKeptBut("")
-	if asks := w.Codes.Asks(); asks[0].Channel != "sms" || asks[0].Country != "DE" || w.Codes.Sends() != 1 {
-		t.Errorf("%d sends, %+v", w.Codes.Sends(), asks)
+	if requests := w.Codes.SendRequests(); requests[0].Channel != "sms" || requests[0].Country != "DE" || w.Codes.Sends() != 1 {
+		t.Errorf("%d sends, %+v", w.Codes.Sends(), requests)
 	}
 }
 
@@ -113,7 +113,7 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.ready()
 	b.click("#other")
 	b.card("code", "Check your phone", "Send again in 0:")
-	is(t, len(w.Codes.Asks()), 2)
+	is(t, len(w.Codes.SendRequests()), 2)
 	b.pass(61 * time.Second)
 	b.card("code", "Send by email instead", "a•••@example.com")
 	b.ready()
@@ -125,7 +125,7 @@ func aWidgetsOtherChannel(t *testing.T, browser context.Context) {
 	b.do(pagetest.Offline(false))
 	b.card("code", "Check your mail", "Code sent again to a•••@example.com", "Send again in", "3 left")
 	b.counts(from)
-	is(t, len(w.Codes.Asks()), 3)
+	is(t, len(w.Codes.SendRequests()), 3)
 	b.getsIn("a•••@example.com")
 	b.nothingKeptBut("")
 }

@@ -97,7 +97,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.click("#again") // the inactive button can have the focus, and does nothing
 	b.focused("again")
 	b.keys(kb.Enter)
-	is(t, len(w.Codes.Asks()), 2)
+	is(t, len(w.Codes.SendRequests()), 2)
 	b.click("[data-act=change]")
 	b.asked("ana@") // the field shows a mistake in the next address
 	b.card("ask", "after the @")
@@ -173,8 +173,8 @@ func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 		b.do(chromedp.Navigate(s.URL))
 		b.asked(pagetest.Address)
 		b.card("code")
-		if asks := w.Codes.Asks(); !slices.Equal(asks[len(asks)-1].KnownTokens, known) {
-			t.Errorf("presented %v, want %v", asks[len(asks)-1].KnownTokens, known)
+		if requests := w.Codes.SendRequests(); !slices.Equal(requests[len(requests)-1].KnownTokens, known) {
+			t.Errorf("presented %v, want %v", requests[len(requests)-1].KnownTokens, known)
 		}
 		b.getsIn()
 	}

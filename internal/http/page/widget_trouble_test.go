@@ -137,8 +137,8 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	b.click("#again")
 	b.card("code", "c•••@example.com")
 	var keys []string // the keys of all requests after the mistake
-	for _, ask := range w.Codes.Asks()[1:] {
-		keys = append(keys, ask.IdempotencyKey)
+	for _, request := range w.Codes.SendRequests()[1:] {
+		keys = append(keys, request.IdempotencyKey)
 	}
 	if len(keys) != 6 || keys[0] == "" || len(slices.Compact(slices.Clone(keys[:4]))) != 1 || keys[3] == keys[4] || keys[4] != keys[5] {
 		t.Errorf("the keys of the requests are %q", keys)
@@ -276,7 +276,7 @@ func aWidgetBesideToJSON(t *testing.T, browser context.Context) {
 		b.do(chromedp.Navigate(s.URL))
 		b.asked(pagetest.Address)
 		b.card("code")
-		is(t, len(w.Codes.Asks()[n].KnownTokens), n)
+		is(t, len(w.Codes.SendRequests()[n].KnownTokens), n)
 		b.focus("code")
 		b.paste(pagetest.Code)
 		b.card("approved")

@@ -43,13 +43,13 @@ func sourceReasons(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// english matches words that occur only in English texts. The test first removes the matches of
+// englishWord matches words that occur only in English texts. The test first removes the matches of
 // technicalTerms, which may be English in every language.
-var english = regexp.MustCompile(`(?i)\b(the|is|and|of|not|too|this|field|request|must)\b`)
+var englishWord = regexp.MustCompile(`(?i)\b(the|is|and|of|not|too|this|field|request|must)\b`)
 
 var technicalTerms = regexp.MustCompile("`[^`]+`|Idempotency-Key|JSON|UTF-8|API|IP")
 
-var latin = regexp.MustCompile(`[A-Za-z]{2}`)
+var latinLetters = regexp.MustCompile(`[A-Za-z]{2}`)
 
 func TestEveryProblemInEveryLanguage(t *testing.T) {
 	reasons := sourceReasons(t)
@@ -71,8 +71,8 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 			used[kind.Slug+".title"], used[name] = true, true
 			for _, text := range []string{localized.Kind.Title, localized.Detail} {
 				plain := technicalTerms.ReplaceAllString(text, "")
-				if text == "" || strings.ContainsAny(text, "{}<>%") && !strings.Contains(text, "< >") || english.MatchString(plain) ||
-					script.String() != "Latn" && latin.MatchString(plain) {
+				if text == "" || strings.ContainsAny(text, "{}<>%") && !strings.Contains(text, "< >") || englishWord.MatchString(plain) ||
+					script.String() != "Latn" && latinLetters.MatchString(plain) {
 					t.Errorf("%s in %s: %q", name, w.Lang(), text)
 				}
 			}

@@ -102,15 +102,15 @@ func newPatroniNode(t testing.TB, program string, own owner, name, text, bin, et
 		n.links = append(n.links, link)
 		return link.Listen
 	}
-	local := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+	localAddr := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 	for _, edit := range [][2]string{
 		{"name: db1", "name: " + name},
-		{"  listen: 10.0.0.21:8008", "  listen: " + local(n.restPort)},
-		{"  connect_address: 10.0.0.21:8008", "  connect_address: " + through("rest", local(n.restPort))},
+		{"  listen: 10.0.0.21:8008", "  listen: " + localAddr(n.restPort)},
+		{"  connect_address: 10.0.0.21:8008", "  connect_address: " + through("rest", localAddr(n.restPort))},
 		// Without use_proxies, Patroni would ask etcd for etcd's own address, and bypass the link.
 		{"hosts: 10.0.0.21:2379,10.0.0.22:2379,10.0.0.23:2379", "hosts: " + through("etcd", etcd) + "\n  use_proxies: true"},
-		{"  listen: 10.0.0.21:5432", "  listen: " + local(n.port)},
-		{"  connect_address: 10.0.0.21:5432", "  connect_address: " + through("postgres", local(n.port))},
+		{"  listen: 10.0.0.21:5432", "  listen: " + localAddr(n.port)},
+		{"  connect_address: 10.0.0.21:5432", "  connect_address: " + through("postgres", localAddr(n.port))},
 		{"/var/lib/postgresql/15/sendcode", n.data},
 		{"/usr/lib/postgresql/15/bin", bin + "\n  parameters: {unix_socket_directories: '', dynamic_shared_memory_type: mmap}"},
 		{"10.0.0.21/32", "127.0.0.1/32"},
@@ -129,7 +129,7 @@ func newPatroniNode(t testing.TB, program string, own owner, name, text, bin, et
 		return cmd
 	}
 	n.probe = func(ctx context.Context) error { // 200 while Postgres runs
-		return status(ctx, http.MethodOptions, "http://"+local(n.restPort)+"/health")
+		return status(ctx, http.MethodOptions, "http://"+localAddr(n.restPort)+"/health")
 	}
 	return n
 }

@@ -185,8 +185,8 @@ func (a *App) mailServersCheck() server.HealthCheck {
 func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.waitingMessageCheck(recipient.SMS)
 	return func(ctx context.Context) *server.HealthReason {
-		suspended, untried := carriers.HasUnreachableNumbers()
-		return cmp.Or(carriersReason(suspended, untried, func() bool { return waits(ctx) }),
+		suspended, noAttemptAllowed := carriers.HasUnreachableNumbers()
+		return cmp.Or(carriersReason(suspended, noAttemptAllowed, func() bool { return waits(ctx) }),
 			a.whyRefused(recipient.SMS, server.HealthReason{Part: "sms", Word: "texts_refused", Err: fault.Unavailable}))
 	}
 }
@@ -266,8 +266,8 @@ func mailServersReason(all []delivery.Health, attemptsAllowed int, waits func() 
 
 // carriersReason returns a reason if all carriers of some numbers are suspended, and either a text
 // message waits or no carrier would try one now; see mailServersReason.
-func carriersReason(suspended, untried bool, waits func() bool) *server.HealthReason {
-	if !suspended || !untried && !waits() {
+func carriersReason(suspended, noAttemptAllowed bool, waits func() bool) *server.HealthReason {
+	if !suspended || !noAttemptAllowed && !waits() {
 		return nil
 	}
 	return &server.HealthReason{Part: "sms", Word: "carriers_suspended", Err: fault.Unavailable}

@@ -21,8 +21,8 @@ type policyRule struct {
 	// Unique within the policy.
 	Name string `yaml:"name" required:"yes"`
 	// Whose sends the rule counts together: the sends of one `recipient`, `ip`, `network`, `app`,
-	// `purpose`, `country` or `prefix`, or all sends (`global`). `failures` counts only rejected
-	// sends.
+	// `purpose`, `country` or `prefix`, or all sends (`global`). `failures` counts the sends to one
+	// recipient that failed because the address takes no messages.
 	Scope     quota.Scope `yaml:"scope" required:"yes" oneof:"recipient ip network app purpose country prefix global failures"`
 	Allowance `yaml:",inline"`
 	// The number of sends that are kept free of [strangers](policies.md#reserve). Strangers are

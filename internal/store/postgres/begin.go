@@ -62,7 +62,7 @@ func (db *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer
 func (db *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	runTogether(ctx, false, batch, db.beginTogether)
+	runBatch(ctx, false, batch, db.beginTogether)
 }
 
 // beginTogether may repeat Begins that were perhaps committed: the second transaction finds their
@@ -284,13 +284,13 @@ type joinCandidate struct {
 }
 
 // listCandidates lists the verifications that calls may join: the one that Join names, or the open
-// ones of the call's holder. The parameter held has the latter, by call.
-func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) {
+// ones of the call's holder. The parameter ofHolders has the latter, by call.
+func listCandidates(batch []*beginCall, ofHolders [][]string) (list []joinCandidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {
 			list = append(list, joinCandidate{x, i, x.In.Join})
-		} else if held != nil {
-			for _, id := range held[i] {
+		} else if ofHolders != nil {
+			for _, id := range ofHolders[i] {
 				list = append(list, joinCandidate{x, i, id})
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // A send takes two round trips, one for each half of its transaction. A resend of a holder takes
 // three.
 func TestPostgresTripsOfBegin(t *testing.T) {
-	p, through := newProxy(t, lentDatabase(t))
+	p, through := newProxy(t, borrowMigrated(t))
 	f, _ := fixtureOn(t, through)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	once, twice := storetest.WithRules(storetest.Rule(1, time.Hour)), storetest.WithRules(storetest.Rule(2, time.Hour))
@@ -38,7 +38,7 @@ func TestPostgresTripsOfBegin(t *testing.T) {
 // sends as the rule admits.
 func TestPostgresConcurrentBeginsAdmitTheLimit(t *testing.T) {
 	const recipients, limit, callers, processes = 40, 7, 600, 3
-	url := lentDatabase(t) + unhurried
+	url := borrowMigrated(t) + unhurried
 	var replicas []*storetest.Fixture
 	for n := range processes {
 		f, _ := fixtureOn(t, url)

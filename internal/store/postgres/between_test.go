@@ -29,7 +29,7 @@ import (
 // test can make a call between the two round trips of either replica.
 func betweenFixture(t *testing.T) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
-	return betweenOn(t, lentDatabase(t))
+	return betweenOn(t, borrowMigrated(t))
 }
 
 func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *DB) {
@@ -42,17 +42,17 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 // machine, the usual timeouts might end the session's transaction before.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
-// trips is a tracer that calls each of two functions once, between the two round trips of a Begin
-// or a Check. It also counts the round trips that write outcomes.
-type trips struct {
-	read     atomic.Pointer[func()] // as the first trip ends
-	then     atomic.Pointer[func()] // as the second one begins
-	outcomes atomic.Int64
+// tripTracer is a tracer that calls each of two functions once, between the two round trips of a
+// Begin or a Check. It also counts the round trips that write outcomes.
+type tripTracer struct {
+	afterFirst   atomic.Pointer[func()] // as the first trip ends
+	beforeSecond atomic.Pointer[func()] // as the second one begins
+	outcomes     atomic.Int64
 }
 
-func tripsOf(db *DB) *trips { return db.writers.Config().ConnConfig.Tracer.(*trips) }
+func tripTracerOf(db *DB) *tripTracer { return db.writers.Config().ConnConfig.Tracer.(*tripTracer) }
 
-func (t *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+func (t *tripTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	trip := data.Batch.QueuedQueries
 	if strings.Contains(trip[len(trip)-1].SQL, "DELETE FROM outbox") {
 		t.outcomes.Add(1)
@@ -60,60 +60,60 @@ func (t *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	if strings.HasPrefix(trip[0].SQL, "BEGIN") || trip[len(trip)-1].SQL != "COMMIT" {
 		return ctx // not the second of two trips
 	}
-	if then := t.then.Swap(nil); then != nil {
-		(*then)()
+	if call := t.beforeSecond.Swap(nil); call != nil {
+		(*call)()
 	}
 	return ctx
 }
 
-func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
-func (t *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {
-	if read := t.read.Swap(nil); read != nil {
-		(*read)()
+func (*tripTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*tripTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (t *tripTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {
+	if call := t.afterFirst.Swap(nil); call != nil {
+		(*call)()
 	}
 }
 
-func (*trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (*tripTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return ctx
 }
 
-// once makes the next Begin or Check of db call `then` between its two round trips.
-func once(db *DB, then func()) { tripsOf(db).then.Store(&then) }
+// runBetweenTrips makes the next Begin or Check of db call a function between its two round trips.
+func runBetweenTrips(db *DB, call func()) { tripTracerOf(db).beforeSecond.Store(&call) }
 
 // Other calls come between the two trips of a Begin that joins a verification. A check, an
 // approval, a cancellation and a reset wait until the Begin is committed. A refund of the earlier
 // send doesn't wait. In each case the Begin writes the verification's second send.
 func TestPostgresBetweenTheTrips(t *testing.T) {
-	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
-	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
-	for what := range 5 {
-		first := f.Admit(t, f.Intent(what, held))
-		in := f.Intent(what, held, storetest.WithRules(storetest.Rule(2, time.Hour)))
+	f, db, other := betweenOn(t, borrowMigrated(t)+unhurried)
+	withHolder := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	for kind := range 5 {
+		first := f.Admit(t, f.Intent(kind, withHolder))
+		in := f.Intent(kind, withHolder, storetest.WithRules(storetest.Rule(2, time.Hour)))
 		done := make(chan error, 1)
-		once(db, func() {
-			go func() { done <- meddle(other, what, first, f.Act()) }()
-			servertest.Await(t, "an end, or a wait for the other one", func() bool { return len(done) > 0 || waits(t, other) })
-			if waited := len(done) == 0; waited != (what != 4) { // a refund has nothing to wait for
-				t.Errorf("%d waits: %v", what, waited)
+		runBetweenTrips(db, func() {
+			go func() { done <- changeMeanwhile(other, kind, first, f.Act()) }()
+			servertest.Await(t, "an end, or a wait for the other one", func() bool { return len(done) > 0 || someSessionWaits(t, other) })
+			if waited := len(done) == 0; waited != (kind != 4) { // a refund has nothing to wait for
+				t.Errorf("%d waits: %v", kind, waited)
 			}
 		})
 		begun := f.MustBegin(t, in)
 		storetest.OK(t, <-done)
 		storetest.Equal(t, "admitted", begun.Admitted, true)
-		storetest.Equal(t, fmt.Sprint("joined beside ", what), begun.Verification.ID, first.Verification.ID)
+		storetest.Equal(t, fmt.Sprint("joined beside ", kind), begun.Verification.ID, first.Verification.ID)
 		row := f.Row(t, in.Send.ID)
 		v, newest, _ := storetest.Must3(f.Verification(t.Context(), first.Verification.ID))(t)
 		storetest.Equal(t, "number, sends, newest, reset, counts", []any{row.Number, v.Sends, newest.ID, row.WasReset, row.Counts},
-			[]any{2, 2, in.Send.ID, what == 3, what != 3})
+			[]any{2, 2, in.Send.ID, kind == 3, kind != 3})
 	}
 }
 
-// meddle changes a verification, or the sends of its recipient; what says how.
-func meddle(db *DB, what int, first store.BeginAnswer, act store.AuditEntry) error {
+// changeMeanwhile changes a verification, or the sends of its recipient; kind says how.
+func changeMeanwhile(db *DB, kind int, first store.BeginAnswer, act store.AuditEntry) error {
 	ctx := context.Background()
 	var err error
-	switch what {
+	switch kind {
 	case 0:
 		_, err = db.Check(ctx, storetest.Wrong(first.Verification.ID))
 	case 1:
@@ -135,10 +135,10 @@ func meddle(db *DB, what int, first store.BeginAnswer, act store.AuditEntry) err
 	return err
 }
 
-// waits reports whether a session of the database waits for a lock.
-func waits(t *testing.T, db *DB) bool {
+// someSessionWaits reports whether a session of the database waits for a lock.
+func someSessionWaits(t *testing.T, db *DB) bool {
 	t.Helper()
-	return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	return queryValue[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
 // The server ends a replica's session between the two round trips of a Begin, or the replica
@@ -149,7 +149,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
 			t.Parallel()
-			address := lentDatabase(t)
+			address := borrowMigrated(t)
 			if killed {
 				address += unhurried + "&statement_timeout=1min"
 			}
@@ -157,17 +157,17 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 			f.Admit(t, f.Intent(0))
 			storetest.OK(t, other.Ping(t.Context()))
 			frozen, thaw := make(chan time.Time, 1), make(chan struct{})
-			once(db, func() {
+			runBetweenTrips(db, func() {
 				frozen <- time.Now()
 				if killed {
-					end(t, other)
+					endIdleTransaction(t, other)
 					return
 				}
 				<-thaw
 			})
 			mine, theirs := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))),
 				f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
-			begun, result := begins(t, f, mine)
+			begun, result := startBegin(t, f, mine)
 			<-frozen
 			got, err := other.Begin(t.Context(), theirs)
 			// on a busy machine the server ends the session later
@@ -188,8 +188,9 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	}
 }
 
-// end ends the server process that is between two round trips, of which there must be exactly one.
-func end(t *testing.T, db *DB) {
+// endIdleTransaction ends the server process that is between two round trips, of which there must
+// be exactly one.
+func endIdleTransaction(t *testing.T, db *DB) {
 	var n int
 	if err := db.pool.QueryRow(context.Background(), `
 SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 60000)) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`).Scan(&n); err != nil || n != 1 {
@@ -203,15 +204,15 @@ func TestPostgresRefusesAfterOneTrip(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	one := storetest.WithRules(storetest.Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, one))
-	refused, admitted := called(t, f.Intent(1, one)), called(t, f.Intent(2, one))
-	once(db, func() {
+	refused, admitted := newBeginCall(t, f.Intent(1, one)), newBeginCall(t, f.Intent(2, one))
+	runBetweenTrips(db, func() {
 		storetest.Equal(t, "admitted, at", []any{refused.Answer.Admitted, refused.Answer.Now.IsZero()}, []any{false, false})
 	})
 	db.beginBatch([]*beginCall{refused, admitted})
 	storetest.OK(t, admitted.Err)
 	storetest.Equal(t, "the other one", admitted.Answer.Admitted, true)
 	end := make(chan struct{})
-	once(db, func() { <-end })
+	runBetweenTrips(db, func() { <-end })
 	f.Refuse(t, f.Intent(1, one))
 	close(end)
 }
@@ -276,9 +277,9 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	holder := connect(t, db.pool.Config().ConnString())
 	exec(t, holder, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM outbox`)
-	var looks []int // pages that each search touched
+	var pages []int // pages that each search touched
 	ended := 0
-	for began, next := time.Now(), time.Now(); len(looks) < 4 || time.Since(began) < *heldFor; ended++ {
+	for began, next := time.Now(), time.Now(); len(pages) < 4 || time.Since(began) < *heldFor; ended++ {
 		f.Ended(t, f.Intent(ended), store.Outcome{Status: store.Sent})
 		if time.Now().Before(next) {
 			continue
@@ -286,17 +287,17 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 		next = next.Add(*heldFor / 60)
 		storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0)
 		now := storetest.Must(db.Clock(t.Context()))(t)
-		looks = append(looks, touched(t, db, now, db.searches.searchStart(store.Queue{Channel: "email"}, now)))
+		pages = append(pages, pagesTouched(t, db, now, db.searches.searchStart(store.Queue{Channel: "email"}, now)))
 	}
-	t.Logf("%d sends ended in %v; pages of each look: %v", ended, *heldFor, looks)
-	if first, last := slices.Max(looks[:len(looks)/2]), slices.Max(looks[len(looks)/2:]); last > 2*first+20 {
-		t.Errorf("the looks grew from %d pages to %d", first, last)
+	t.Logf("%d sends ended in %v; pages of each search: %v", ended, *heldFor, pages)
+	if first, last := slices.Max(pages[:len(pages)/2]), slices.Max(pages[len(pages)/2:]); last > 2*first+20 {
+		t.Errorf("the searches grew from %d pages to %d", first, last)
 	}
 }
 
-// touched returns how many pages of outbox and its index a search touches for rows that were due
-// after `from`.
-func touched(t *testing.T, db *DB, now, from time.Time) int {
+// pagesTouched returns how many pages of outbox and its index a search touches for rows that were
+// due after `from`.
+func pagesTouched(t *testing.T, db *DB, now, from time.Time) int {
 	t.Helper()
 	var plan []struct {
 		Plan struct {
@@ -320,7 +321,7 @@ FROM pg_index i
 WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::regclass)`, nil))(t)
 	var entries []string
 	for _, index := range indexes {
-		n := one[int](t, db.pool, `SELECT count(*) FROM `+index[1]+` WHERE `+index[2])
+		n := queryValue[int](t, db.pool, `SELECT count(*) FROM `+index[1]+` WHERE `+index[2])
 		if n > 0 {
 			entries = append(entries, index[0])
 		}
@@ -336,7 +337,7 @@ WHERE i.indrelid IN ('sends'::regclass, 'verifications'::regclass, 'outbox'::reg
 // A panic in AfterConnect becomes an error.
 func TestPostgresBatchThatPanics(t *testing.T) {
 	f, db, _ := betweenFixture(t)
-	tripsOf(db).read.Store(new(func() { panic("planted") }))
+	tripTracerOf(db).afterFirst.Store(new(func() { panic("planted") }))
 	_, err := f.Begin(t.Context(), f.Intent(1))
 	storetest.Equal(t, "before the write", [2]bool{errors.Is(err, fault.Unavailable), errors.Is(err, fault.Uncertain)},
 		[2]bool{true, false})
@@ -382,7 +383,7 @@ SELECT 1, false, '`+row+`', test_now() + interval '8 seconds', 'email', false, t
 		f.Pass(time.Second)
 		storetest.Equal(t, "due before the commit", len(f.MustTakeOver(t, 10)), 0)
 		q := store.Queue{Channel: recipient.Email}
-		if db := f.Engine.(*DB); db.searches.marks[q].now.Equal(db.searches.marks[q].wideSearch) {
+		if db := f.Engine.(*DB); db.searches.byQueue[q].now.Equal(db.searches.byQueue[q].wideSearch) {
 			wide++
 		}
 	}

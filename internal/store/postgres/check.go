@@ -91,7 +91,7 @@ func (db *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswe
 func (db *DB) checkBatch(batch []*checkCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	runTogether(ctx, false, batch, db.checkTogether)
+	runBatch(ctx, false, batch, db.checkTogether)
 }
 
 // checkTogether runs a batch, then what decideChecks left of it.
@@ -111,7 +111,7 @@ func (db *DB) checkTogether(ctx context.Context, brief bool, batch []*checkCall)
 		x.SetAnswer(x.Answer, x.Err)
 	}
 	if len(left) > 0 {
-		runTogether(ctx, brief, left, db.checkTogether)
+		runBatch(ctx, brief, left, db.checkTogether)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	taken := map[int64]bool{} // by store.RecipientLockKey
+	decidedRecipients := map[int64]bool{} // by store.RecipientLockKey
 	for _, x := range batch {
 		r := read[x.In.ID]
 		if r == nil {
@@ -143,12 +143,12 @@ func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, 
 		} else if key := store.RecipientLockKey(store.Send{
 			App: r.v.App, Channel: r.v.Channel,
 			Recipient: r.v.Recipient,
-		}); taken[key] {
+		}); decidedRecipients[key] {
 			left = append(left, x)
 			continue
 		} else {
-			taken[key] = true
-			x.Answer, x.Err = rowrules.DecideCheck(x.In, r.v, r.tried, r.now)
+			decidedRecipients[key] = true
+			x.Answer, x.Err = rowrules.DecideCheck(x.In, r.v, r.withChecks, r.now)
 		}
 		decided = append(decided, x)
 	}
@@ -157,25 +157,25 @@ func (db *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, brief bool, 
 
 // checkedRow is a verification to check, with those of its recipient that have checks.
 type checkedRow struct {
-	v     store.Verification
-	tried []store.Verification
-	now   time.Time
+	v          store.Verification
+	withChecks []store.Verification
+	now        time.Time
 }
 
 // readCheckedRows reads the rows of readCheckedSQL, by the verification's ID.
 func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	read := map[string]*checkedRow{}
 	var r checkedRow
-	var tried gateRow
-	fields := append([]any{sqlgen.ScannerFor(&r.now)}, tried.withChecksFields()...)
+	var row gateRow
+	fields := append([]any{sqlgen.ScannerFor(&r.now)}, row.withChecksFields()...)
 	_, err := pgx.ForEachRow(rows, append(fields, sqldb.VerificationFields(&r.v)...), func() error {
 		one := read[r.v.ID]
 		if one == nil {
 			one = &checkedRow{v: r.v, now: r.now}
 			read[r.v.ID] = one
 		}
-		if tried.at.Valid {
-			one.tried = append(one.tried, tried.verificationWithChecks())
+		if row.at.Valid {
+			one.withChecks = append(one.withChecks, row.verificationWithChecks())
 		}
 		r.v = store.Verification{}
 		return nil

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// checked returns a check for a batch.
-func checked(c store.CheckRequest) *checkCall {
+// newCheckCall returns a check for a batch.
+func newCheckCall(c store.CheckRequest) *checkCall {
 	return batch.NewCall[store.CheckRequest, store.CheckAnswer](c, 0)
 }
 
@@ -24,17 +24,17 @@ func checked(c store.CheckRequest) *checkCall {
 // repeated. A check that was lost earlier is repeated once.
 func TestPostgresLostChecks(t *testing.T) {
 	for _, c := range []struct {
-		name            string
-		cuts            cuts
-		ok, uncertain   bool
-		counted, commit int // checks in the row; commits that were sent, and first trips that were cut
+		name                     string
+		cuts                     cuts
+		ok, uncertain            bool
+		wantCounted, wantCommits int // checks in the row; commits that were sent, and first trips that were cut
 	}{
 		{"request lost", cuts{mode: cutRequest, times: 1}, false, true, 0, 1},
 		{"reply lost", cuts{mode: cutReply, times: 1}, false, true, 1, 1},
 		{"reply to the commit lost", cuts{mode: cutBefore, times: 1}, false, true, 1, 1},
 		{"lost after the reply to the commit", cuts{mode: cutAfter, times: 1}, true, false, 1, 1},
 		{"first trip lost", cuts{mode: cutAny, times: 1}, true, false, 1, 2},
-		{"first trip lost, then no server", cuts{mode: cutAny, times: 1, leaving: true}, false, false, 0, 1},
+		{"first trip lost, then no server", cuts{mode: cutAny, times: 1, thenUnreachable: true}, false, false, 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -45,11 +45,11 @@ func TestPostgresLostChecks(t *testing.T) {
 			commits, _ := p.seen()
 			p.arm(cuts{})
 			storetest.Equal(t, "approved, uncertain, commits", []any{got.Approved, errors.Is(err, fault.Uncertain), commits},
-				[]any{c.ok, c.uncertain, c.commit})
+				[]any{c.ok, c.uncertain, c.wantCommits})
 			if !c.ok {
 				storetest.Is(t, err, fault.Unavailable)
 			}
-			storetest.Equal(t, "counted", f.Code(t, v.ID).Attempts, c.counted)
+			storetest.Equal(t, "counted", f.Code(t, v.ID).Attempts, c.wantCounted)
 		})
 	}
 }
@@ -57,8 +57,8 @@ func TestPostgresLostChecks(t *testing.T) {
 // A change of a verification between the round trips of its check waits, and then sees what the
 // check has done.
 func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
-	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
-	for n, meddle := range []func(v store.Verification) error{
+	f, db, other := betweenOn(t, borrowMigrated(t)+unhurried)
+	for n, change := range []func(v store.Verification) error{
 		func(v store.Verification) error {
 			did, err := other.Cancel(t.Context(), v.ID)
 			if did {
@@ -80,9 +80,9 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		done := make(chan error, 1)
-		once(db, func() {
-			go func() { done <- meddle(v) }()
-			servertest.Await(t, "a wait for the check", func() bool { return len(done) > 0 || waits(t, other) })
+		runBetweenTrips(db, func() {
+			go func() { done <- change(v) }()
+			servertest.Await(t, "a wait for the check", func() bool { return len(done) > 0 || someSessionWaits(t, other) })
 			if len(done) > 0 { // Errorf, because this isn't the test's own goroutine
 				t.Errorf("%d ended before the check", n)
 			}
@@ -105,16 +105,16 @@ func TestPostgresCheckCountsNothingOnceEnded(t *testing.T) {
 	} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
-		list, _, err := db.decideChecks(t.Context(), conn, false, []*checkCall{checked(storetest.Right(v.ID))})
+		list, _, err := db.decideChecks(t.Context(), conn, false, []*checkCall{newCheckCall(storetest.Right(v.ID))})
 		storetest.OK(t, err)
 		exec(t, conn.Conn(), `UPDATE verifications SET `+ended+` WHERE id = '`+v.ID+`'`) // in the same transaction
-		want := one[time.Time](t, conn, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
+		want := queryValue[time.Time](t, conn, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
 		_, err = db.writeChecks(t.Context(), conn, list)
 		conn.Release()
 		storetest.OK(t, err)
 		storetest.Certain(t, list[0].Err)
 		storetest.Equal(t, ended, len(f.Code(t, v.ID).Checks), 0)
-		got := one[time.Time](t, db.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
+		got := queryValue[time.Time](t, db.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
 		storetest.Equal(t, ended, got, want)
 	}
 }
@@ -127,7 +127,7 @@ func TestPostgresChecksInABatch(t *testing.T) {
 	first := f.Admit(t, f.Intent(0)).Verification
 	storetest.Must(f.Check(t.Context(), storetest.Right(first.ID, taken)))(t)
 	var all []*checkCall
-	add := func(c store.CheckRequest) { all = append(all, checked(c)) }
+	add := func(c store.CheckRequest) { all = append(all, newCheckCall(c)) }
 	for range 2 {
 		for n := range 3 {
 			add(storetest.Wrong(f.Admit(t, f.Intent(1+n)).Verification.ID))
@@ -163,24 +163,24 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	first, last := slices.Min(ids), slices.Max(ids)
 	for name, run := range map[string]func(){
 		"checks": func() {
-			db.checkBatch([]*checkCall{checked(storetest.Wrong(last)), checked(storetest.Wrong(first))})
+			db.checkBatch([]*checkCall{newCheckCall(storetest.Wrong(last)), newCheckCall(storetest.Wrong(first))})
 		},
 		"resends": func() {
 			var all []*beginCall
 			for n := range 2 {
-				all = append(all, called(t, f.Intent(1-n, storetest.Joining(ids[1-n]))))
+				all = append(all, newBeginCall(t, f.Intent(1-n, storetest.Joining(ids[1-n]))))
 			}
 			db.beginBatch(all)
 		},
 		"resends, one of which names none": func() {
-			db.beginBatch([]*beginCall{called(t, f.Intent(1, storetest.Joining(last))), called(t, f.Intent(0, held))})
+			db.beginBatch([]*beginCall{newBeginCall(t, f.Intent(1, storetest.Joining(last))), newBeginCall(t, f.Intent(0, held))})
 		},
 	} {
 		holding := storetest.Must(other.pool.Begin(t.Context()))(t)
 		storetest.Must(holding.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE`, first))(t)
 		done := make(chan struct{})
 		go func() { defer close(done); run() }()
-		servertest.Await(t, "a wait for the first row", func() bool { return waits(t, other) })
+		servertest.Await(t, "a wait for the first row", func() bool { return someSessionWaits(t, other) })
 		free := storetest.Must(other.pool.Begin(t.Context()))(t)
 		if _, err := free.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE NOWAIT`, last); err != nil {
 			t.Errorf("%s: the last row is locked before the first: %v", name, err)
@@ -203,17 +203,17 @@ func TestPostgresChecksOfOneRecipientAreSerial(t *testing.T) {
 			storetest.Must(db.Check(t.Context(), storetest.Wrong(id)))(t)
 		}
 	}
-	two := []*checkCall{checked(storetest.Wrong(open())), checked(storetest.Wrong(open()))}
+	two := []*checkCall{newCheckCall(storetest.Wrong(open())), newCheckCall(storetest.Wrong(open()))}
 	db.checkBatch(two)
 	storetest.Equal(t, "counted", []bool{two[0].Answer.Counted, two[1].Answer.Counted}, []bool{true, false})
 }
 
 // Checks take the locks on the checks of recipients in the order of their keys.
 func TestPostgresTriesAreLockedInOrder(t *testing.T) {
-	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
+	f, db, other := betweenOn(t, borrowMigrated(t)+unhurried)
 	var all []*checkCall
 	for n := range 4 {
-		all = append(all, checked(storetest.Wrong(f.Admit(t, f.Intent(n)).Verification.ID)))
+		all = append(all, newCheckCall(storetest.Wrong(f.Admit(t, f.Intent(n)).Verification.ID)))
 	}
 	keys := storetest.Must(pgx.CollectRows(storetest.Must(other.pool.Query(t.Context(), `
 SELECT hashtextextended(app || chr(31) || channel || chr(31) || encode(recipient, 'hex'), 1) FROM verifications ORDER BY 1`))(t),
@@ -222,10 +222,10 @@ SELECT hashtextextended(app || chr(31) || channel || chr(31) || encode(recipient
 	storetest.Must(held.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, keys[1]))(t)
 	done := make(chan struct{})
 	go func() { defer close(done); db.checkBatch(all) }()
-	servertest.Await(t, "a wait for the second key", func() bool { return waits(t, other) })
+	servertest.Await(t, "a wait for the second key", func() bool { return someSessionWaits(t, other) })
 	var free []bool
 	for _, key := range keys {
-		free = append(free, one[bool](t, held, `SELECT pg_try_advisory_xact_lock($1)`, key))
+		free = append(free, queryValue[bool](t, held, `SELECT pg_try_advisory_xact_lock($1)`, key))
 	}
 	storetest.OK(t, held.Rollback(t.Context()))
 	<-done

@@ -114,7 +114,7 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *idempotencyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
-	runTogether(ctx, false, batch, db.changeClaimsTogether)
+	runBatch(ctx, false, batch, db.changeClaimsTogether)
 }
 
 // changeClaimsTogether makes one round trip and answers the calls, except for keys that were used
@@ -124,7 +124,7 @@ func (db *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 // a claim has the call's send ID, by which the repetition recognizes it.
 func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*idempotencyCall) error {
 	var answers map[[32]byte]store.IdempotencyClaimAnswer
-	var claims, ended, forgotten, used []*idempotencyCall
+	var claims, ended, forgotten, usedBefore []*idempotencyCall
 	for _, x := range batch {
 		switch {
 		case !x.In.release:
@@ -148,21 +148,21 @@ func (db *DB) changeClaimsTogether(ctx context.Context, brief bool, batch []*ide
 		if x.In.release || answers[x.In.Key].SendID == x.In.SendID {
 			x.SetAnswer(answers[x.In.Key], nil)
 		} else {
-			used = append(used, x)
+			usedBefore = append(usedBefore, x)
 		}
 	}
-	if len(used) == 0 {
+	if len(usedBefore) == 0 {
 		return nil
 	}
 	return db.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		return false, db.readEarlierClaims(ctx, conn, used, answers, runs > 1)
+		return false, db.readEarlierClaims(ctx, conn, usedBefore, answers, runs > 1)
 	})
 }
 
-// changeClaimsOnConn claims and releases in one round trip. held has what readHeldClaims reads. If
-// notCommitted, after an error, nothing was committed.
+// changeClaimsOnConn claims and releases in one round trip. granted has what readGrantedClaims
+// reads. If notCommitted, after an error, nothing was committed.
 func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief bool, claims, ended, forgotten []*idempotencyCall) (
-	held map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
+	granted map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error,
 ) {
 	trip := db.open(brief)
 	db.queue(trip, asynchronousCommitSQL)
@@ -177,7 +177,7 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 			"lease": store.IdempotencyClaimLease().Microseconds(), "life": store.IdempotencyKeyLife.Microseconds(),
 		})
 	}
-	held = map[[32]byte]store.IdempotencyClaimAnswer{}
+	granted = map[[32]byte]store.IdempotencyClaimAnswer{}
 	changes := trip.Len()
 	notCommitted, err = db.runAndCommit(ctx, conn, trip, func(results pgx.BatchResults) error {
 		if len(claims) == 0 {
@@ -186,33 +186,33 @@ func (db *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, brief 
 		if err := execAll(results, changes-1); err != nil {
 			return err
 		}
-		return readHeldClaims(results, held)
+		return readGrantedClaims(results, granted)
 	})
-	return held, notCommitted, err
+	return granted, notCommitted, err
 }
 
-// readHeldClaims adds the rows of claimKeysSQL to held, by key: claims that were granted. If a row
-// has the caller's own send ID, the claim is new, and needs no further read.
-func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.IdempotencyClaimAnswer) error {
+// readGrantedClaims adds the rows of claimKeysSQL to granted, by key: claims that were granted. If
+// a row has the caller's own send ID, the claim is new, and needs no further read.
+func readGrantedClaims(results pgx.BatchResults, granted map[[32]byte]store.IdempotencyClaimAnswer) error {
 	var key []byte
 	var c store.IdempotencyClaimAnswer
 	rows, _ := results.Query() // rows reports the error
 	_, err := pgx.ForEachRow(rows, []any{&key, &c.SendID, sqlgen.ScannerFor(&c.Now)},
-		func() error { held[[32]byte(key)] = c; c = store.IdempotencyClaimAnswer{}; return nil })
+		func() error { granted[[32]byte(key)] = c; c = store.IdempotencyClaimAnswer{}; return nil })
 	return err
 }
 
 // readEarlierClaims answers claims of keys that were used before. answers has the claims that were
 // granted. With repeated, an earlier run may have been committed, so a row with the caller's send
 // ID is its own claim.
-func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall,
+func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, usedBefore []*idempotencyCall,
 	answers map[[32]byte]store.IdempotencyClaimAnswer,
 	repeated bool,
 ) (err error) {
 	// runOnWriter would report that nothing was committed, but the claims are.
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUnavailable(panics.Err) })
 	var trip pgx.Batch
-	keys := sqldb.Args{"keys": sqlgen.MapSlice(used, func(x *idempotencyCall) []byte { return x.In.Key[:] })}
+	keys := sqldb.Args{"keys": sqlgen.MapSlice(usedBefore, func(x *idempotencyCall) []byte { return x.In.Key[:] })}
 	for _, statement := range []string{readClaimsSQL, readClaimedSendsSQL, readClaimedVerificationsSQL} {
 		db.queue(&trip, statement, keys)
 	}
@@ -247,12 +247,12 @@ func (db *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []
 	if err := results.Close(); err != nil { // waits for the commit
 		return err
 	}
-	for _, x := range used {
-		_, held := answers[x.In.Key]
+	for _, x := range usedBefore {
+		_, granted := answers[x.In.Key]
 		// without a row, another request has just released and deleted the claim
 		answer := store.IdempotencyClaimAnswer{State: store.IdempotencyClaimBusy}
 		if row, found := stored[x.In.Key]; found {
-			answer = row.Answer(x.In.IdempotencyClaim, held ||
+			answer = row.Answer(x.In.IdempotencyClaim, granted ||
 				repeated && row.SendID == x.In.SendID, sends[x.In.Key], verifications[x.In.Key], now)
 		}
 		x.SetAnswer(answer, nil)

@@ -18,12 +18,12 @@ import (
 // statements it prepares. If the database is far away, each further round trip would delay the call
 // that needs the connection.
 func TestOpeningTakesTwoRoundTrips(t *testing.T) {
-	p, through := newProxy(t, lentDatabase(t))
+	p, through := newProxy(t, borrowMigrated(t))
 	connect(t, through) // stays open, because the message that ends it would count as a turn
 	login := p.turns.Load()
-	db := &DB{now: serverClockSQL, prepared: map[string]preparedStatement{}}
+	db := &DB{clockSQL: serverClockSQL, prepared: map[string]preparedStatement{}}
 	for name, o := range map[string]poolOptions{
-		"writers": {conns: 1, session: writerSettings, statements: db.prepare(claimStatements, beginStatements, checkStatements)},
+		"writers": {conns: 1, session: writerSettings, statements: db.registerStatements(claimStatements, beginStatements, checkStatements)},
 		"others":  {conns: 1},
 	} {
 		pool := storetest.Must(newPool(t.Context(), through, "", o))(t)
@@ -32,7 +32,7 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 		conn := storetest.Must(pool.Acquire(t.Context()))(t)
 		servertest.Same(t, "round trips of "+name+" beyond the login", p.turns.Load()-before-login, min(2, int64(len(o.statements))+1))
 		for _, text := range o.statements {
-			servertest.Same(t, text, one[int](t, conn, `SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, text), 1)
+			servertest.Same(t, text, queryValue[int](t, conn, `SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, text), 1)
 		}
 		conn.Release()
 	}
@@ -42,7 +42,7 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 // takes 600 ms, and the call that needs it has time left.
 func TestAFarConnectionOpensInTime(t *testing.T) {
 	const farthest = 600 * time.Millisecond
-	p, through := newProxy(t, lentDatabase(t))
+	p, through := newProxy(t, borrowMigrated(t))
 	connect(t, through)
 	const tcp, tls, scram = 1, 2, 2 // the proxy's server asks for no TLS and no password
 	takes := time.Duration(tcp+tls+p.turns.Load()+scram) * farthest
@@ -55,7 +55,7 @@ func TestAFarConnectionOpensInTime(t *testing.T) {
 // If a caller's context ends during its statement, the connection stays open, and the caller's next
 // statement does not begin.
 func TestCanceledCallerClosesNoConnection(t *testing.T) {
-	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
+	address := borrowMigrated(t) + "&lock_timeout=1min&statement_timeout=1min"
 	db, other, holder := openTest(t, address, serverClockSQL), openTest(t, address, serverClockSQL), connect(t, address)
 	before := db.pool.Stat().NewConnsCount()
 	for name, call := range map[string]func(context.Context, string, func(sqldb.Tx) error) error{"Read": db.Read, "Write": db.DB.Write} {
@@ -70,7 +70,7 @@ func TestCanceledCallerClosesNoConnection(t *testing.T) {
 				return errors.Join(err, next)
 			})
 		}()
-		servertest.Await(t, "the statement to wait", func() bool { return waits(t, other) })
+		servertest.Await(t, "the statement to wait", func() bool { return someSessionWaits(t, other) })
 		leave()
 		exec(t, holder, `SELECT pg_advisory_unlock(7)`)
 		storetest.OK(t, <-first)
@@ -128,17 +128,17 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	f.Now = time.Now()
 	conn := connect(t, server.AdminURL())
 	const rounds = 20
-	waiting := func() int {
-		return one[int](t, conn, `SELECT (pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn())::int`)
+	unflushed := func() int {
+		return queryValue[int](t, conn, `SELECT (pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn())::int`)
 	}
 	claims, sends := 0, 0
 	for i := range rounds {
 		in := f.Intent(i)
 		c := store.IdempotencyClaim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID}
 		storetest.Equal(t, "claim", storetest.Must(f.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
-		claims += waiting()
+		claims += unflushed()
 		f.Admit(t, in)
-		sends += waiting()
+		sends += unflushed()
 	}
 	if claims < rounds/2 || sends > rounds/2 {
 		t.Errorf("of %d, %d claims and %d sends were not on the disk", rounds, claims, sends)

@@ -20,7 +20,7 @@ type pgConn struct {
 	ctx    context.Context // the context of the statements
 	caller context.Context // the caller's context; after its end no further statement begins
 	*pgxpool.Conn
-	now string
+	clockSQL string
 }
 
 // Run implements sqldb.Conn.
@@ -28,17 +28,17 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	if err := c.caller.Err(); err != nil {
 		return 0, err
 	}
-	rows, _ := c.Query(c.ctx, replaceNow(statement, c.now, args), toNamedArgs(args)) // rows reports the error
+	rows, _ := c.Query(c.ctx, replaceNow(statement, c.clockSQL, args), toNamedArgs(args)) // rows reports the error
 	return drainRows(rows, each)
 }
 
-// replaceNow replaces @now by now, which is SQL for the current time, unless args has a value for
-// @now.
-func replaceNow(statement, now string, args sqldb.Args) string {
+// replaceNow replaces @now by clockSQL, which is SQL for the current time, unless args has a
+// value for @now.
+func replaceNow(statement, clockSQL string, args sqldb.Args) string {
 	if _, given := args["now"]; given {
 		return statement
 	}
-	return strings.ReplaceAll(statement, "@now", now)
+	return strings.ReplaceAll(statement, "@now", clockSQL)
 }
 
 func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
@@ -76,7 +76,7 @@ func drainRows(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 func (db *DB) Read(ctx context.Context, _ string, f func(sqldb.Tx) error) error {
 	return db.readOnPool(ctx,
 		func(own context.Context, c *pgxpool.Conn) error {
-			return f(sqldb.Tx{Conn: pgConn{own, ctx, c, db.now}})
+			return f(sqldb.Tx{Conn: pgConn{own, ctx, c, db.clockSQL}})
 		})
 }
 
@@ -87,7 +87,7 @@ func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Precedence, f func(sq
 		if err != nil {
 			return err
 		}
-		if err := f(sqldb.Tx{Conn: pgConn{own, ctx, c, db.now}, Now: now}); err != nil {
+		if err := f(sqldb.Tx{Conn: pgConn{own, ctx, c, db.clockSQL}, Now: now}); err != nil {
 			_, _ = c.Exec(own, "ROLLBACK")
 			return err
 		}
@@ -100,7 +100,7 @@ func (db *DB) Write(ctx context.Context, _ string, _ sqldb.Precedence, f func(sq
 func (db *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
 	var b pgx.Batch
 	b.Queue(beginTransactionSQL)
-	b.Queue("SELECT " + db.now)
+	b.Queue("SELECT " + db.clockSQL)
 	results := c.SendBatch(ctx, &b)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
@@ -115,7 +115,7 @@ func (db *DB) Run(ctx context.Context, _ string, _ sqldb.Precedence, steps ...*s
 		var b pgx.Batch
 		b.Queue(beginTransactionSQL)
 		for _, s := range steps {
-			b.Queue(replaceNow(s.SQL, db.now, s.Args), toNamedArgs(s.Args))
+			b.Queue(replaceNow(s.SQL, db.clockSQL, s.Args), toNamedArgs(s.Args))
 		}
 		b.Queue(commitSQL)
 		results := c.SendBatch(ctx, &b)

@@ -14,15 +14,15 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// kinds says what happens to each column of a table when a person is erased. The columns in nothing
-// contain no data about a recipient. The columns in erased are emptied. The columns in hash have a
-// keyed hash, and are emptied later, when the hash is due.
-type kinds struct{ nothing, erased, hash string }
+// columnKinds says what happens to each column of a table when a person is erased. The columns in
+// nothing contain no data about a recipient. The columns in erased are emptied. The columns in hash
+// have a keyed hash, and are emptied later, when the hash is due.
+type columnKinds struct{ nothing, erased, hash string }
 
 var labels = strings.Join(store.LabelNames(), " ")
 
 // erasable names every column of every table. WriteTraces must write into those that are erased.
-var erasable = map[string]kinds{
+var erasable = map[string]columnKinds{
 	"sends": {
 		nothing: `id verification_id number app channel purpose status reason attempt in_doubt counts
 			logged_at finished_at provider provider_code took observed was_reset suppression_id worst_event receipt site bounced human_check`,
@@ -131,9 +131,9 @@ func TestEveryColumnIsErased(t *testing.T) {
 	of := recipient.Hash{15: 77}
 	rows := func(table, condition string) int {
 		t.Helper()
-		return one[int](t, db.pool, `SELECT count(*) FROM `+table+` WHERE `+condition, of[:])
+		return queryValue[int](t, db.pool, `SELECT count(*) FROM `+table+` WHERE `+condition, of[:])
 	}
-	written := func(table string, is kinds) (names []string) {
+	writtenColumns := func(table string, is columnKinds) (names []string) {
 		t.Helper()
 		for _, column := range strings.Fields(is.erased) {
 			if rows(table, `recipient = $1 AND coalesce(`+column+`::text, '') NOT IN ('', '•••', '\x')`) > 0 {
@@ -147,12 +147,12 @@ func TestEveryColumnIsErased(t *testing.T) {
 		}
 		return names
 	}
-	want := func(what string, columns func(kinds) string) {
+	checkWritten := func(what string, columns func(columnKinds) string) {
 		t.Helper()
 		var got, want []string
 		for table, is := range erasable {
 			if !strings.HasPrefix(table, "hour_") && table != "erasures" { // countsOutliveRows of storetest tests the hourly counts
-				got = append(got, written(table, is)...)
+				got = append(got, writtenColumns(table, is)...)
 				want = append(want, qualified(table, columns(is))...)
 			}
 		}
@@ -161,13 +161,13 @@ func TestEveryColumnIsErased(t *testing.T) {
 		storetest.Equal(t, what, got, want)
 	}
 	storetest.WriteTraces(t, f, 77)
-	want("columns with data about the recipient", func(is kinds) string { return is.erased + " " + is.hash })
+	checkWritten("columns with data about the recipient", func(is columnKinds) string { return is.erased + " " + is.hash })
 	storetest.OK(t, f.Erase(t.Context(), of, time.Millisecond, f.Act()))
-	want("columns once the recipient was erased", func(is kinds) string { return is.hash })
+	checkWritten("columns once the recipient was erased", func(is columnKinds) string { return is.hash })
 	servertest.Await(t, "the grant to be forgotten",
 		func() bool { n, err := f.ForgetDueErased(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "grants", rows("erasures", `recipient = $1`), 0)
-	want("columns once the recipient was forgotten", func(kinds) string { return "" })
+	checkWritten("columns once the recipient was forgotten", func(columnKinds) string { return "" })
 }
 
 func qualified(table, columns string) (names []string) {

@@ -62,12 +62,12 @@ var (
 )
 
 func gateStatement(batch []*beginCall) string {
-	held := slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
-	once := !slices.ContainsFunc(batch, func(x *beginCall) bool { return !holderSendsCoverRules(x.In) })
+	anyHolder := slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
+	allCovered := !slices.ContainsFunc(batch, func(x *beginCall) bool { return !holderSendsCoverRules(x.In) })
 	switch {
-	case once:
+	case allCovered:
 		return gateHoldersSQL
-	case held:
+	case anyHolder:
 		return gateCountedAndHoldersSQL
 	}
 	return gateCountedSQL
@@ -98,13 +98,13 @@ var gateColumns = [][2]string{
 	{"held", "text"},
 }
 
-// selectGateRow selects rows of one kind about the calls u. `is` has SQL by column of gateColumns.
-// i and kind have defaults, other columns are NULL.
-func selectGateRow(kind string, is map[string]string) string {
+// selectGateRow selects rows of one kind about the calls u. columns has SQL by column of
+// gateColumns. i and kind have defaults, other columns are NULL.
+func selectGateRow(kind string, columns map[string]string) string {
 	var list []string
-	is["i"], is["kind"] = cmp.Or(is["i"], "u.i"), cmp.Or(is["kind"], "'"+kind+"'")
+	columns["i"], columns["kind"] = cmp.Or(columns["i"], "u.i"), cmp.Or(columns["kind"], "'"+kind+"'")
 	for _, c := range gateColumns {
-		list = append(list, "CAST("+cmp.Or(is[c[0]], "NULL")+" AS "+c[1]+") AS "+c[0])
+		list = append(list, "CAST("+cmp.Or(columns[c[0]], "NULL")+" AS "+c[1]+") AS "+c[0])
 	}
 	return "\nSELECT " + strings.Join(list, ", ")
 }
@@ -147,13 +147,13 @@ WITH clock AS MATERIALIZED (
 }
 
 // verificationsWithChecksSQL reads a recipient's verifications with checks that may still count.
-// `of` is the SQL alias of the row with the recipient, now the SQL of the time.
-func verificationsWithChecksSQL(of, now string) string {
-	key := of + ".recipient, " + of + ".app, " + of + ".channel"
+// alias is the SQL alias of the row with the recipient, nowSQL the SQL of the time.
+func verificationsWithChecksSQL(alias, nowSQL string) string {
+	key := alias + ".recipient, " + alias + ".app, " + alias + ".channel"
 	return `
     SELECT o.approved_at, o.expires_at, o.attempts, o.attempts_reset, o.class, o.checks FROM verifications o
-    WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
-      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` +
+    WHERE o.attempts > 0 AND o.recipient = ` + alias + `.recipient AND o.app = ` + alias + `.app AND o.channel = ` + alias + `.channel
+      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + nowSQL + ` - ` +
 		sqldb.PostgresIntervalSQL(rowrules.ConsecutiveFailedCheckWindow) + `)
     OFFSET 0`
 }
@@ -249,7 +249,7 @@ func (b *batchFacts) addRow(r gateRow) {
 		b.now = store.TruncateToMicroseconds(r.at.Time)
 		return
 	}
-	has := &b.facts[r.i-1]
+	facts := &b.facts[r.i-1]
 	if ids := &b.ofHolders[r.i-1]; r.held.Valid && !slices.Contains(*ids, r.held.String) {
 		*ids = append(*ids, r.held.String)
 	}
@@ -257,13 +257,13 @@ func (b *batchFacts) addRow(r gateRow) {
 	case repeatedRow:
 		b.repeated[r.i-1] = true
 	case suppressionRow:
-		has.Suppression = r.id.Bytes
+		facts.Suppression = r.id.Bytes
 	case countedSendRow:
-		has.Past = append(has.Past, rowrules.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
+		facts.Past = append(facts.Past, rowrules.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
 	case rejectedSendRow:
-		has.Rejections = append(has.Rejections, rowrules.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
+		facts.Rejections = append(facts.Rejections, rowrules.PastSend{ID: r.id.Bytes, At: store.TruncateToMicroseconds(r.at.Time)})
 	case verificationWithChecksRow:
-		has.Tried = append(has.Tried, r.verificationWithChecks())
+		facts.Tried = append(facts.Tried, r.verificationWithChecks())
 	}
 }
 

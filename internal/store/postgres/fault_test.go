@@ -27,7 +27,7 @@ import (
 // one second might pass before a test has seen which calls wait.
 func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *proxy) {
 	t.Helper()
-	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
+	direct := borrowMigrated(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
 	f := storetest.NewFixture(openTest(t, through, serverClockSQL)).Beside(openTest(t, direct, serverClockSQL))
 	f.Admit(t, f.Intent(0)) // opens the connections and prepares the statements
@@ -55,7 +55,7 @@ func TestPostgresLostConnections(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f, p := faultFixture(t)
-			p.arm(cuts{mode: c.mode, times: c.times, leaving: !c.ok && c.times == 1})
+			p.arm(cuts{mode: c.mode, times: c.times, thenUnreachable: !c.ok && c.times == 1})
 			in := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
 			begun, err := f.Begin(t.Context(), in)
 			trips, _ := p.seen()
@@ -130,7 +130,7 @@ func TestPostgresAnswersToACommit(t *testing.T) {
 func TestPostgresLostReadsAndWrites(t *testing.T) {
 	f, p := faultFixture(t)
 	begun := f.Admit(t, f.Intent(1))
-	held := store.AttemptID{ID: begun.Send.ID, Attempt: 1}
+	attempt := store.AttemptID{ID: begun.Send.ID, Attempt: 1}
 	for name, call := range map[string]func() error{
 		"Sends": func() error { return storetest.Err(f.Sends(t.Context(), store.Filter{Limit: 1})) },
 		"Ping":  func() error { return f.Ping(t.Context()) },
@@ -144,7 +144,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"Finish": func() error {
-			return storetest.Err(f.Finish(t.Context(), store.Outcome{AttemptID: held, Status: store.Sent}))
+			return storetest.Err(f.Finish(t.Context(), store.Outcome{AttemptID: attempt, Status: store.Sent}))
 		},
 		"Cancel":          func() error { return storetest.Err(f.Cancel(t.Context(), begun.Verification.ID)) },
 		"ForgetAppEvents": func() error { _, _, err := f.ForgetAppEvents(t.Context(), time.Second, 1); return err },
@@ -160,7 +160,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			storetest.OK(t, f.RenewLeases(t.Context(), time.Second, []store.AttemptID{{ID: uuid.New(), Attempt: 1}}))
 			// "then" marks a call that first reads the time; that read is spared, because it is
 			// repeated
-			p.arm(cuts{mode: cutAny, times: 1, spared: strings.Count(name, "then")})
+			p.arm(cuts{mode: cutAny, times: 1, skip: strings.Count(name, "then")})
 			err = call()
 			p.arm(cuts{})
 			if err != nil {
@@ -179,24 +179,24 @@ func TestPostgresBatchFailsOnlyTheRejectedIntent(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Engine.(*DB)
 	taken := f.Admit(t, f.Intent(1)).Verification.ID
-	var batch []*beginCall
+	var calls []*beginCall
 	for n := range 5 {
 		in := f.Intent(2 + n)
 		if n == 3 {
 			in.Verification.ID = taken
 		}
-		batch = append(batch, called(t, in))
+		calls = append(calls, newBeginCall(t, in))
 	}
-	db.beginBatch(batch)
-	onlyFailed(t, batch, 3)
+	db.beginBatch(calls)
+	onlyFailed(t, calls, 3)
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
 // onlyFailed fails the test unless exactly these calls of a batch failed, and certainly wrote
 // nothing, and the other calls succeeded.
-func onlyFailed[In, Answer any](t *testing.T, batch []*batch.Call[In, Answer], these ...int) {
+func onlyFailed[In, Answer any](t *testing.T, calls []*batch.Call[In, Answer], these ...int) {
 	t.Helper()
-	for n, x := range batch {
+	for n, x := range calls {
 		if slices.Contains(these, n) {
 			storetest.Certain(t, x.Err)
 			continue
@@ -257,7 +257,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	demote("on")
 	name := u.Path[1:]
 	servertest.Await(t, "the connections from before to end", func() bool {
-		others := one[int](t, admin,
+		others := queryValue[int](t, admin,
 			`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name)
 		return others == 0
 	})
@@ -282,7 +282,7 @@ func TestPostgresIsDurable(t *testing.T) {
 		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
 		db := openTest(t, address, serverClockSQL)
 		for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.pool} {
-			got := one[string](t, pool, `SHOW synchronous_commit`)
+			got := queryValue[string](t, pool, `SHOW synchronous_commit`)
 			storetest.Equal(t, "synchronous_commit with a default of "+setting, got, want)
 		}
 	}
@@ -295,8 +295,8 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "synchronous_standby_names=absent", "synchronous_commit=local")
 	storetest.OK(t, Migrate(t.Context(), server.URL(), ""))
-	cut := storetest.NewFixture(openTest(t, server.URL()+"&synchronous_commit=on", serverClockSQL))
-	joined := storetest.NewFixture(openTest(t, server.URL(), serverClockSQL)) // as if the standby answered
+	withoutStandby := storetest.NewFixture(openTest(t, server.URL()+"&synchronous_commit=on", serverClockSQL))
+	withStandby := storetest.NewFixture(openTest(t, server.URL(), serverClockSQL)) // as if the standby answered
 	admin := connect(t, server.AdminURL())
 	uncertain := func(what string, call func() error) {
 		t.Helper()
@@ -316,23 +316,23 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	in := cut.Intent(0)
+	in := withoutStandby.Intent(0)
 	c := store.IdempotencyClaim{Key: [32]byte{1}, SendID: in.Send.ID}
-	storetest.Equal(t, "claim", storetest.Must(cut.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
-	begin := func() error { return storetest.Err(cut.Begin(t.Context(), in)) }
+	storetest.Equal(t, "claim", storetest.Must(withoutStandby.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
+	begin := func() error { return storetest.Err(withoutStandby.Begin(t.Context(), in)) }
 	uncertain("a send, and its second run", begin)
 	uncertain("its repetition", begin)
-	storetest.OK(t, cut.ReleaseIdempotencyKey(t.Context(), c.Key, c.SendID, false))
-	c.SendID = cut.Intent(0).Send.ID
-	uncertain("a repetition with its key", func() error { return storetest.Err(cut.ClaimIdempotencyKey(t.Context(), c)) })
-	again := storetest.Must(joined.ClaimIdempotencyKey(t.Context(), c))(t)
+	storetest.OK(t, withoutStandby.ReleaseIdempotencyKey(t.Context(), c.Key, c.SendID, false))
+	c.SendID = withoutStandby.Intent(0).Send.ID
+	uncertain("a repetition with its key", func() error { return storetest.Err(withoutStandby.ClaimIdempotencyKey(t.Context(), c)) })
+	again := storetest.Must(withStandby.ClaimIdempotencyKey(t.Context(), c))(t)
 	storetest.Equal(t, "repeated: state", again.State, store.IdempotencyClaimDone)
 	storetest.Equal(t, "repeated: send", again.Send.ID, in.Send.ID)
-	storetest.Equal(t, "repeated", joined.MustBegin(t, in).Repeated, true)
-	ours := joined.Admit(t, joined.Intent(3)).Verification.ID
-	theirs := joined.Admit(t, joined.Intent(4,
+	storetest.Equal(t, "repeated", withStandby.MustBegin(t, in).Repeated, true)
+	ours := withStandby.Admit(t, withStandby.Intent(3)).Verification.ID
+	theirs := withStandby.Admit(t, withStandby.Intent(4,
 		func(in *store.Intent) { in.Code, in.Verification.CallerChecks = []byte{1}, true })).Verification.ID
-	ended := joined.Admit(t, joined.Intent(5)).Verification.ID
+	ended := withStandby.Admit(t, withStandby.Intent(5)).Verification.ID
 	key := make([]byte, 2*store.CheckKeyHashSize)
 	check := store.CheckRequest{
 		ID: ours, Key: key[:store.CheckKeyHashSize],
@@ -341,15 +341,15 @@ func TestPostgresRepeatsWhatTheStandbyHas(t *testing.T) {
 		},
 	}
 	for _, what := range []string{"", "repeated "} {
-		uncertain(what+"check", func() error { return storetest.Err(cut.Check(t.Context(), check)) })
-		uncertain(what+"redemption", func() error { return storetest.Err(cut.Redeem(t.Context(), ours, key)) })
-		uncertain(what+"cancel", func() error { return storetest.Err(cut.Cancel(t.Context(), ended)) })
+		uncertain(what+"check", func() error { return storetest.Err(withoutStandby.Check(t.Context(), check)) })
+		uncertain(what+"redemption", func() error { return storetest.Err(withoutStandby.Redeem(t.Context(), ours, key)) })
+		uncertain(what+"cancel", func() error { return storetest.Err(withoutStandby.Cancel(t.Context(), ended)) })
 		uncertain(what+"report", func() error {
-			return storetest.Err(cut.Report(t.Context(), theirs, store.ReportFailed, nil, store.NewEvent{}))
+			return storetest.Err(withoutStandby.Report(t.Context(), theirs, store.ReportFailed, nil, store.NewEvent{}))
 		})
 	}
-	storetest.Equal(t, "redeemed", storetest.Must(joined.Redeem(t.Context(), ours, key))(t), true)
-	storetest.Equal(t, "redeemed with another key", storetest.Must(joined.Redeem(t.Context(), ours, key[1:]))(t), false)
+	storetest.Equal(t, "redeemed", storetest.Must(withStandby.Redeem(t.Context(), ours, key))(t), true)
+	storetest.Equal(t, "redeemed with another key", storetest.Must(withStandby.Redeem(t.Context(), ours, key[1:]))(t), false)
 }
 
 // A read that may take a minute waits while another such read runs, but not after its context has

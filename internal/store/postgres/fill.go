@@ -115,7 +115,7 @@ func (f *fill) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.agree(ctx, "check values of keys",
+	return f.checkEqual(ctx, "check values of keys",
 		`SELECT coalesce(group_concat(x, ' '), '') FROM (SELECT name || hex(value) AS x FROM key_checks ORDER BY name)`,
 		`SELECT coalesce(string_agg(name || upper(encode(value, 'hex')), ' ' ORDER BY name COLLATE "C"), '') FROM key_checks`)
 }
@@ -151,19 +151,19 @@ func (f *fill) checkTarget(ctx context.Context, tables []string) error {
 	if _, err := f.tx.Exec(ctx, "LOCK TABLE "+strings.Join(tables, ", ")+" IN EXCLUSIVE MODE"); err != nil {
 		return err
 	}
-	var full []string
+	var nonEmpty []string
 	for _, table := range tables {
-		var is bool
-		if err := f.tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+table+")").Scan(&is); err != nil {
+		var hasRows bool
+		if err := f.tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+table+")").Scan(&hasRows); err != nil {
 			return err
 		}
-		if is {
-			full = append(full, table)
+		if hasRows {
+			nonEmpty = append(nonEmpty, table)
 		}
 	}
-	if len(full) > 0 {
+	if len(nonEmpty) > 0 {
 		return fmt.Errorf("store: the database is not empty, and nothing was copied (rows in %s): name an empty one",
-			strings.Join(full, ", "))
+			strings.Join(nonEmpty, ", "))
 	}
 	var now time.Time
 	if err := f.tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
@@ -223,11 +223,11 @@ func (f *fill) copyTable(ctx context.Context, table string) error {
 		types[d.Name] = d.DataTypeOID
 	}
 	names := slices.Sorted(maps.Keys(types))
-	own, err := f.fileTexts(ctx, "SELECT name FROM pragma_table_info('"+table+"') ORDER BY name")
+	fileColumns, err := f.fileTexts(ctx, "SELECT name FROM pragma_table_info('"+table+"') ORDER BY name")
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(own, names) {
+	if !slices.Equal(fileColumns, names) {
 		return errors.New("it has other columns in the file")
 	}
 	// identity columns are left out, since each database numbers its own rows
@@ -243,15 +243,15 @@ func (f *fill) copyTable(ctx context.Context, table string) error {
 		return err
 	}
 	defer rows.Close()
-	values, places := make([]any, len(names)), make([]any, len(names))
+	values, destinations := make([]any, len(names)), make([]any, len(names))
 	for i := range values {
-		places[i] = &values[i]
+		destinations[i] = &values[i]
 	}
 	n, err := f.tx.CopyFrom(ctx, pgx.Identifier{table}, names, pgx.CopyFromFunc(func() ([]any, error) {
 		if !rows.Next() {
 			return nil, rows.Err()
 		}
-		if err := rows.Scan(places...); err != nil {
+		if err := rows.Scan(destinations...); err != nil {
 			return nil, err
 		}
 		for i, name := range names {
@@ -265,26 +265,26 @@ func (f *fill) copyTable(ctx context.Context, table string) error {
 		return err
 	}
 	f.report(table, n)
-	return f.agree(ctx, "number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
+	return f.checkEqual(ctx, "number of rows", "SELECT count(*) FROM "+table, "SELECT count(*)::text FROM "+table)
 }
 
-// fromFile converts a value of the file for a column of Postgres. `of` is the OID of the column's
+// fromFile converts a value of the file for a column of Postgres. oid is the OID of the column's
 // type. migrations/sqlite says how the file represents instants, IDs and truth values.
-func fromFile(of uint32, value any) (any, error) {
+func fromFile(oid uint32, value any) (any, error) {
 	switch v := value.(type) {
 	case []byte:
 		if len(v) == 0 {
 			return []byte{}, nil // the driver returns nil for empty bytes, which pgx would write as NULL
 		}
 	case int64:
-		switch of {
+		switch oid {
 		case pgtype.TimestamptzOID:
 			return time.UnixMicro(v), nil
 		case pgtype.BoolOID:
 			return v != 0, nil
 		}
 	case string:
-		switch of {
+		switch oid {
 		case pgtype.UUIDOID:
 			id, err := uuid.Parse(v)
 			return [16]byte(id), err
@@ -295,14 +295,14 @@ func fromFile(of uint32, value any) (any, error) {
 	return value, nil
 }
 
-// agree fails unless both queries return the same text.
-func (f *fill) agree(ctx context.Context, what, fileSQL, ownSQL string) error {
+// checkEqual fails unless both queries return the same text.
+func (f *fill) checkEqual(ctx context.Context, what, fileSQL, targetSQL string) error {
 	want, err := f.fileTexts(ctx, fileSQL)
 	if err != nil {
 		return err
 	}
 	var got string
-	if err := f.tx.QueryRow(ctx, ownSQL).Scan(&got); err != nil {
+	if err := f.tx.QueryRow(ctx, targetSQL).Scan(&got); err != nil {
 		return err
 	}
 	if got != want[0] {

@@ -41,7 +41,7 @@ SELECT substr(id, 1, 14) || '7001-8000-' || printf('%%012x', n), CAST(printf('%%
 FROM n CROSS JOIN (SELECT * FROM sends WHERE channel = 'email' AND counts ORDER BY logged_at DESC, id LIMIT 1) RETURNING 1`, *fillRows,
 		others), &last)
 	copied := map[string]int64{}
-	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, nothing))
+	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, allowCommit))
 	storetest.Equal(t, "sends", copied["sends"], before+*fillRows)
 	was, is := storetest.NewFixture(file), frozenAt(t, url, storetest.FrozenLater)
 	for n := range 20 {

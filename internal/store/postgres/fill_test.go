@@ -27,8 +27,8 @@ func frozenSQLite(t *testing.T) *sqlite.DB {
 	return file
 }
 
-func ignored(string, int64) {}
-func nothing() error        { return nil }
+func ignoreReport(string, int64) {}
+func allowCommit() error         { return nil }
 
 // After Fill, a replica reads what FillFrozen wrote, finds a send by its provider, and counts
 // hours. Sends in flight are due at once, with the same attempt. A second Fill is refused.
@@ -37,7 +37,7 @@ func TestFill(t *testing.T) {
 	conn := connect(t, url)
 	// one partition for all rows of the file, because 140 of a week each would take longer
 	exec(t, conn, `CREATE TABLE sends_old PARTITION OF sends FOR VALUES FROM (MINVALUE) TO ('`+
-		one[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`)
+		queryValue[string](t, conn, `SELECT sendcode_lowest_id(min(begins))::text FROM sendcode_partitions`)+`')`)
 	const later = 4102444800000000 // µs since 1970, in the year 2100
 	storetest.Must(file.Query(t.Context(), `UPDATE outbox SET attempt = 7, due_at = ? RETURNING id`, later))(t).Close()
 	storetest.Must(file.Query(t.Context(),
@@ -46,22 +46,22 @@ func TestFill(t *testing.T) {
 	storetest.Must(file.Query(t.Context(),
 		`INSERT INTO low_conversions (id, app, since, sends, approved) VALUES ('01981b2e-5f00-7000-8000-000000000001', 'default', 1, 1000, 7) RETURNING id`))(t).Close()
 	copied := map[string]int64{}
-	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, nothing))
+	storetest.OK(t, Fill(t.Context(), url, file.Query, func(table string, n int64) { copied[table] = n }, allowCommit))
 	for table, n := range copied {
 		if n == 0 {
 			t.Errorf("%s has no rows: write some into it", table)
 		}
 	}
-	storetest.Equal(t, "in flight", one[string](t, conn,
+	storetest.Equal(t, "in flight", queryValue[string](t, conn,
 		`SELECT string_agg(DISTINCT attempt || ' ' || (due_at <= clock_timestamp()), ',') FROM outbox`), "7 true")
-	storetest.Equal(t, "an event of a limiter is read after 0", one[int64](t, conn, `SELECT min(seq) FROM limiter_events`), 1)
+	storetest.Equal(t, "an event of a limiter is read after 0", queryValue[int64](t, conn, `SELECT min(seq) FROM limiter_events`), 1)
 	f := frozenAt(t, url, storetest.FrozenLater).Numbered(1000)
 	storetest.ReadFrozen(t, f)
 	by := store.Filter{Provider: "mx.example", Limit: 10}
 	storetest.Equal(t, "by provider", len(storetest.Must(f.Sends(t.Context(), by))(t)), 1)
 	storetest.Equal(t, "hours counted", storetest.Must(f.CountHours(t.Context(), 0, 1e6*time.Hour, 9))(t) > 0, true)
 
-	err := Fill(t.Context(), url, file.Query, ignored, nothing)
+	err := Fill(t.Context(), url, file.Query, ignoreReport, allowCommit)
 	storetest.Equal(t, "a second time", err != nil && strings.Contains(err.Error(), "the database is not empty"), true)
 }
 
@@ -84,22 +84,22 @@ func TestFillFails(t *testing.T) {
 		last func() error
 	}{
 		"stopped":                           {file.Query, func() error { return stopped }},
-		"differs from the file":             {replaced("SELECT count(*) FROM sends", "SELECT 1 + count(*) FROM sends"), nothing},
-		"check values of keys":              {replaced("hex(value)", "'00'"), nothing},
-		"table sends: it has other columns": {replaced("pragma_table_info('sends')", "pragma_table_info('outbox')"), nothing},
+		"differs from the file":             {replaced("SELECT count(*) FROM sends", "SELECT 1 + count(*) FROM sends"), allowCommit},
+		"check values of keys":              {replaced("hex(value)", "'00'"), allowCommit},
+		"table sends: it has other columns": {replaced("pragma_table_info('sends')", "pragma_table_info('outbox')"), allowCommit},
 	} {
-		err := Fill(t.Context(), url, c.from, ignored, c.last)
+		err := Fill(t.Context(), url, c.from, ignoreReport, c.last)
 		storetest.Equal(t, want, err != nil && strings.Contains(err.Error(), want), true)
 	}
-	storetest.OK(t, Fill(t.Context(), url, file.Query, ignored, nothing))
-	storetest.Equal(t, "partitions from the oldest row on, without a gap", one[bool](t, connect(t, url), `
+	storetest.OK(t, Fill(t.Context(), url, file.Query, ignoreReport, allowCommit))
+	storetest.Equal(t, "partitions from the oldest row on, without a gap", queryValue[bool](t, connect(t, url), `
 SELECT min(begins) BETWEEN $1::timestamptz - interval '1 week' AND $1 AND sum(ends - begins) = max(ends) - min(begins) FROM sendcode_partitions`,
 		oldest), true)
 }
 
 // Each table of both schemas is copied, made from other tables, or listed as left out.
 func TestFillKnowsEveryTable(t *testing.T) {
-	file, conn := frozenSQLite(t), connect(t, lentDatabase(t))
+	file, conn := frozenSQLite(t), connect(t, borrowMigrated(t))
 	f := fill{from: file.Query}
 	copied := storetest.Must(f.tables(t.Context()))(t)
 	rows := storetest.Must(conn.Query(t.Context(),

@@ -26,9 +26,9 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	case f.App+string(f.Channel)+f.Purpose != "" && f.MatchesMany():
 		return f.MergePages(f.appChannelPurposeQuery)
 	}
-	if column, value, of := f.rareColumn(); column != "" {
+	if column, value, rest := f.rareColumn(); column != "" {
 		return f.MergePages(func(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
-			return of.rareColumnQuery(from, args, column, value)
+			return rest.rareColumnQuery(from, args, column, value)
 		})
 	}
 	return f.Query(sqldb.Postgres)
@@ -54,8 +54,8 @@ func (f postgresFilter) appChannelPurposeQuery(from sqldb.RowSource, args sqldb.
 	f.addBounds(&c, from, appChannelPurposeColumns, combinationColumns)
 	inner := "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.OrderLimitSQL("s.app", "s.channel",
 		"s.purpose")
-	fits := sqldb.Conditions{Args: c.Args}
-	fits.AddAppChannelPurpose("kind.%s = ?", f.App, f.Channel, f.Purpose)
+	matching := sqldb.Conditions{Args: c.Args}
+	matching.AddAppChannelPurpose("kind.%s = ?", f.App, f.Channel, f.Purpose)
 	return `
 WITH RECURSIVE kind AS (
     (SELECT ` + appChannelPurposeColumns + ` FROM ` + from.Table + ` s ORDER BY ` + appChannelPurposeColumns + ` LIMIT 1)
@@ -66,7 +66,7 @@ WITH RECURSIVE kind AS (
         ORDER BY ` + appChannelPurposeColumns + ` LIMIT 1
     ) next
 )
-SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.OrderLimitSQL(), fits.Args
+SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + matching.Where() + f.OrderLimitSQL(), matching.Args
 }
 
 // addBounds adds a lower and an upper bound, which compare tuples. With After or Before, a bound
@@ -81,17 +81,17 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 			append(args[:len(args):len(args)], more...)...)
 	}
 	for _, edge := range []struct {
-		mark                      *store.Cursor
-		at                        time.Time
-		atMark, atTime, elsewhere string // operators
+		cursor                      *store.Cursor
+		at                          time.Time
+		atCursor, atTime, atNeither string // operators
 	}{{f.After, f.From, ">", ">=", ">="}, {f.Before, f.To, "<", "<", "<="}} {
 		switch {
-		case edge.mark != nil:
-			bound(", s.logged_at, s.id", edge.atMark, edge.mark.At, edge.mark.ID)
+		case edge.cursor != nil:
+			bound(", s.logged_at, s.id", edge.atCursor, edge.cursor.At, edge.cursor.ID)
 		case !edge.at.IsZero():
 			bound(", s.logged_at", edge.atTime, edge.at)
 		default:
-			bound("", edge.elsewhere)
+			bound("", edge.atNeither)
 		}
 	}
 	// With After the lower bound lacks From, and with Before the upper bound lacks To.

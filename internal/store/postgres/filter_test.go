@@ -255,5 +255,5 @@ func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) int64 {
 		c.Release()
 	}
 	exec(t, admin, `SELECT pg_stat_clear_snapshot()`)
-	return one[int64](t, admin, `SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname LIKE 'sends%'`)
+	return queryValue[int64](t, admin, `SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname LIKE 'sends%'`)
 }

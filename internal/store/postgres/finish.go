@@ -30,9 +30,9 @@ var finishStatements = []string{
 // statements can't deadlock.
 
 // attempts are the rows a: one for each call of a batch, with the attempt that its caller owns.
-var attempts = sqlgen.NewList("a", store.AttemptID{}, func(held store.AttemptID, to *sqlgen.Row) {
-	to.UUID("id", held.ID)
-	to.Integer("attempt", held.Attempt)
+var attempts = sqlgen.NewList("a", store.AttemptID{}, func(attempt store.AttemptID, to *sqlgen.Row) {
+	to.UUID("id", attempt.ID)
+	to.Integer("attempt", attempt.Attempt)
 })
 
 // sentOutcomes are the rows o of finishSentSQL, and outcomes are the rows o of finishSQL.
@@ -193,9 +193,9 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 	})
 	run := func(ctx context.Context, brief bool, calls []*batch.Call[In, bool]) (err error) {
 		defer panics.Recover(panics.Batch, func() { err = errPanicBefore }) // a panic while the parameters are made
-		held := sqlgen.MapSlice(calls, func(x *batch.Call[In, bool]) store.AttemptID { return x.In.GetAttemptID() })
-		changed, err := p.execReturningIDs(ctx, brief, statement, p.prepared[statement].arguments(parameters(calls), attempts.Args(held),
-			sqldb.Args{"first_id": uuidParameter(held[0].ID), "last_id": uuidParameter(held[len(held)-1].ID)}))
+		ids := sqlgen.MapSlice(calls, func(x *batch.Call[In, bool]) store.AttemptID { return x.In.GetAttemptID() })
+		changed, err := p.execReturningIDs(ctx, brief, statement, p.prepared[statement].arguments(parameters(calls), attempts.Args(ids),
+			sqldb.Args{"first_id": uuidParameter(ids[0].ID), "last_id": uuidParameter(ids[len(ids)-1].ID)}))
 		if len(calls) == 1 {
 			p.stuck.note(calls[0].In.GetAttemptID().ID, err)
 		}
@@ -216,10 +216,10 @@ func changeBatch[In rowChange](ctx context.Context, p *DB, statement string, cal
 		}
 	}
 	if len(all) > 0 {
-		runTogether(ctx, false, all, run)
+		runBatch(ctx, false, all, run)
 	}
 	for one := range slices.Chunk(apart, 1) {
-		runTogether(ctx, true, one, run)
+		runBatch(ctx, true, one, run)
 	}
 }
 

@@ -20,11 +20,11 @@ import (
 // Of 256 sends, only the five whose rows are locked for too long fail, after few round trips, and
 // they have certainly written nothing. When these five are repeated, they make no other send fail.
 func TestPostgresFinishFailsOnlyLockedRows(t *testing.T) {
-	f, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
-	trips := &tripsOf(db).outcomes
+	f, db := fixtureOn(t, borrowMigrated(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
+	trips := &tripTracerOf(db).outcomes
 	var begun []*beginCall
 	for n := range 257 {
-		begun = append(begun, called(t, f.Intent(n)))
+		begun = append(begun, newBeginCall(t, f.Intent(n)))
 	}
 	db.beginBatch(begun)
 	ending := func(n int) *finishCall {
@@ -54,13 +54,13 @@ func TestPostgresFinishFailsOnlyLockedRows(t *testing.T) {
 		f.MustFinish(t, endings[n].In, true)
 	}
 	storetest.Equal(t, "rows that are known as stuck", len(db.stuck.ids), 0)
-	usual := one[string](t, db.finishers, `SELECT current_setting('lock_timeout')`)
+	usual := queryValue[string](t, db.finishers, `SELECT current_setting('lock_timeout')`)
 	storetest.Equal(t, "wait for a lock, afterwards", usual, shortWait)
 }
 
 // If one row is locked for too long, the leases of other rows are still renewed.
 func TestPostgresRenewLeasesBesideALockedRow(t *testing.T) {
-	f, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
+	f, db := fixtureOn(t, borrowMigrated(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	var held []store.AttemptID
 	for n := range 3 {
 		held = append(held, store.AttemptID{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1})
@@ -70,13 +70,13 @@ func TestPostgresRenewLeasesBesideALockedRow(t *testing.T) {
 	storetest.Must(tx.Exec(t.Context(), `SELECT FROM outbox WHERE id = $1 FOR UPDATE`, held[1].ID))(t)
 	storetest.Certain(t, f.RenewLeases(t.Context(), time.Hour, held))
 	storetest.OK(t, f.RenewLeases(t.Context(), time.Hour, nil))
-	renewed := one[int](t, db.pool, `SELECT count(*) FROM outbox WHERE due_at > now() + interval '30 minutes'`)
+	renewed := queryValue[int](t, db.pool, `SELECT count(*) FROM outbox WHERE due_at > now() + interval '30 minutes'`)
 	storetest.Equal(t, "renewed leases", renewed, 2)
 }
 
 // An identity is refused as taken if another transaction gives it to an account at the same time.
 func TestPostgresChangeAccountRefusesATakenIdentity(t *testing.T) {
-	f, db := fixtureOn(t, lentDatabase(t)+unhurried)
+	f, db := fixtureOn(t, borrowMigrated(t)+unhurried)
 	for _, name := range []string{"ana", "bo"} {
 		storetest.OK(t, f.AddAccount(t.Context(), store.Account{Name: name, Role: "reader", Password: "hash"}, f.Act()))
 	}
@@ -88,7 +88,7 @@ func TestPostgresChangeAccountRefusesATakenIdentity(t *testing.T) {
 	go func() {
 		changed <- f.ChangeAccount(t.Context(), "bo", store.AccountChange{Identity: &identity}, f.Act())
 	}()
-	servertest.Await(t, "the change to wait", func() bool { return waits(t, db) })
+	servertest.Await(t, "the change to wait", func() bool { return someSessionWaits(t, db) })
 	storetest.OK(t, tx.Commit(t.Context()))
 	storetest.Is(t, <-changed, store.ErrIdentityTaken)
 }
@@ -96,7 +96,7 @@ func TestPostgresChangeAccountRefusesATakenIdentity(t *testing.T) {
 // A transaction of a part waits only briefly for locks. The next transaction on the same connection
 // waits for the usual time.
 func TestPostgresPartWaitsBrieflyForLocks(t *testing.T) {
-	_, db := fixtureOn(t, lentDatabase(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
+	_, db := fixtureOn(t, borrowMigrated(t)+"&idle_in_transaction_session_timeout=10min&lock_timeout="+shortWait)
 	conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for _, c := range []struct {
@@ -104,20 +104,20 @@ func TestPostgresPartWaitsBrieflyForLocks(t *testing.T) {
 		wait  string
 	}{{true, "50ms"}, {false, shortWait}} {
 		storetest.OK(t, conn.SendBatch(t.Context(), db.open(c.brief)).Close())
-		storetest.Equal(t, "wait for a lock", one[string](t, conn, `SELECT current_setting('lock_timeout')`), c.wait)
+		storetest.Equal(t, "wait for a lock", queryValue[string](t, conn, `SELECT current_setting('lock_timeout')`), c.wait)
 		exec(t, conn.Conn(), `ROLLBACK`)
 	}
 }
 
 // When the deadline passes, no further part runs, and each call has its answer or the error.
-func TestRunTogetherEndsAtItsDeadline(t *testing.T) {
+func TestRunBatchEndsAtItsDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls []*batch.Call[int, bool]
 	for n := range 256 {
 		calls = append(calls, batch.NewCall[int, bool](n, 0))
 	}
 	runs := 0
-	runTogether(ctx, false, calls, func(ctx context.Context, brief bool, some []*batch.Call[int, bool]) error {
+	runBatch(ctx, false, calls, func(ctx context.Context, brief bool, some []*batch.Call[int, bool]) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -140,20 +140,20 @@ func TestRunTogetherEndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-// hold takes a recipient's lock, as another replica's transaction would.
-func hold(t *testing.T, db *DB, in store.Intent) (release func()) {
+// lockRecipient takes a recipient's lock, as another replica's transaction would.
+func lockRecipient(t *testing.T, db *DB, in store.Intent) (release func()) {
 	t.Helper()
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 	storetest.Must(tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.RecipientLockKey(in.Send)))(t)
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
-// kill ends the server process that waits for a recipient's lock, once there is one. It returns
-// only after the process has ended, so that the next call ends another process.
-func kill(t *testing.T, db *DB) {
+// endWaitingProcess ends the server process that waits for a recipient's lock, once there is one.
+// It returns only after the process has ended, so that the next call ends another process.
+func endWaitingProcess(t *testing.T, db *DB) {
 	t.Helper()
 	servertest.Await(t, "a process that waits for the lock", func() bool {
-		return one[bool](t, db.pool, `
+		return queryValue[bool](t, db.pool, `
 SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) > 0 FROM pg_locks
 WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	})
@@ -165,10 +165,10 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	f, _ := faultFixture(t)
 	in := f.Intent(1)
-	defer hold(t, f.Replica.Engine.(*DB), in)()
-	_, result := begins(t, f, in)
+	defer lockRecipient(t, f.Replica.Engine.(*DB), in)()
+	_, result := startBegin(t, f, in)
 	for range 2 {
-		kill(t, f.Replica.Engine.(*DB))
+		endWaitingProcess(t, f.Replica.Engine.(*DB))
 	}
 	storetest.Certain(t, <-result)
 	storetest.Equal(t, "rows", f.Count(t), 1)
@@ -179,17 +179,17 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Replica.Engine.(*DB)
-	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	withHolder := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
-		first := f.Admit(t, f.Intent(n, held))
+		first := f.Admit(t, f.Intent(n, withHolder))
 		tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID))(t)
-		in := f.Intent(n, held)
-		begun, result := begins(t, f, in)
+		in := f.Intent(n, withHolder)
+		begun, result := startBegin(t, f, in)
 		servertest.Await(t, "the send to wait", func() bool {
-			return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
+			return queryValue[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
 		})
-		free := one[time.Time](t, db.pool, `SELECT clock_timestamp()`)
+		free := queryValue[time.Time](t, db.pool, `SELECT clock_timestamp()`)
 		storetest.OK(t, tx.Commit(t.Context()))
 		storetest.OK(t, <-result)
 		storetest.Equal(t, "decided before the row was free", begun.Now.Before(free), false)
@@ -206,24 +206,24 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 // A check uses up the recipient's tries while a resend waits for the verification's row. The resend
 // is refused, as it would be just afterwards.
 func TestPostgresLockedOutWhileJoining(t *testing.T) {
-	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
-	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
+	f, db, other := betweenOn(t, borrowMigrated(t)+unhurried)
+	withHolder := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	var last store.BeginAnswer
 	for n := range rowrules.FailedCheckLimit {
 		if n%5 == 0 {
-			last = f.Admit(t, f.Intent(1, held))
+			last = f.Admit(t, f.Intent(1, withHolder))
 		}
 		if n < rowrules.FailedCheckLimit-1 {
 			storetest.Must(db.Check(t.Context(), storetest.Wrong(last.Verification.ID)))(t)
 		}
 	}
 	reached, leave := make(chan struct{}), make(chan struct{})
-	once(other, func() { close(reached); <-leave })
+	runBetweenTrips(other, func() { close(reached); <-leave })
 	check := make(chan error, 1)
 	go func() { _, err := other.Check(t.Context(), storetest.Wrong(last.Verification.ID)); check <- err }()
 	<-reached
-	begun, result := begins(t, f, f.Intent(1, held))
-	servertest.Await(t, "the send to wait", func() bool { return waits(t, db) })
+	begun, result := startBegin(t, f, f.Intent(1, withHolder))
+	servertest.Await(t, "the send to wait", func() bool { return someSessionWaits(t, db) })
 	close(leave)
 	storetest.OK(t, <-check)
 	storetest.OK(t, <-result)
@@ -237,13 +237,13 @@ func TestPostgresBeginFailsOnlyForALockedRecipient(t *testing.T) {
 	f, _ := faultFixture(t, shortWait)
 	db := f.Engine.(*DB)
 	stuck := f.Intent(1)
-	defer hold(t, f.Replica.Engine.(*DB), stuck)()
-	batch := []*beginCall{called(t, stuck)}
+	defer lockRecipient(t, f.Replica.Engine.(*DB), stuck)()
+	calls := []*beginCall{newBeginCall(t, stuck)}
 	for n := range 5 {
-		batch = append(batch, called(t, f.Intent(2+n)))
+		calls = append(calls, newBeginCall(t, f.Intent(2+n)))
 	}
-	db.beginBatch(batch)
-	onlyFailed(t, batch, 0)
+	db.beginBatch(calls)
+	onlyFailed(t, calls, 0)
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
@@ -256,9 +256,9 @@ const shortWait = "100ms"
 // between two trips before another transaction gives up its wait for a lock.
 func waitsInTime(t *testing.T) {
 	t.Helper()
-	db := openTest(t, lentDatabase(t), serverClockSQL)
+	db := openTest(t, borrowMigrated(t), serverClockSQL)
 	setting := func(q querier, name string) time.Duration {
-		return storetest.Must(time.ParseDuration(one[string](t, q, `SELECT current_setting($1)`, name)))(t)
+		return storetest.Must(time.ParseDuration(queryValue[string](t, q, `SELECT current_setting($1)`, name)))(t)
 	}
 	idle := setting(db.writers, "idle_in_transaction_session_timeout")
 	for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.pool} {

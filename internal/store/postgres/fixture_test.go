@@ -30,24 +30,24 @@ func runContract(t *testing.T, change func(*storetest.Fixture) *storetest.Fixtur
 	t.Helper()
 	makeAppRole(t)
 	var mu sync.Mutex
-	var idle []*replicas
+	var idleReplicas []*replicas
 	storetest.Run(t, func(sub *testing.T) *storetest.Fixture {
 		if strings.Contains(sub.Name(), "/end/") { // its case closes the database
 			return change(newPostgresFixture(sub, appRole))
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if len(idle) == 0 {
-			idle = append(idle, newReplicas(t))
+		if len(idleReplicas) == 0 {
+			idleReplicas = append(idleReplicas, newReplicas(t))
 		}
-		r := idle[len(idle)-1]
-		idle = idle[:len(idle)-1]
+		r := idleReplicas[len(idleReplicas)-1]
+		idleReplicas = idleReplicas[:len(idleReplicas)-1]
 		r.cases = append(r.cases, sub.Name())
 		sub.Cleanup(func() {
 			r.renew(sub)
 			mu.Lock()
 			defer mu.Unlock()
-			idle = append(idle, r)
+			idleReplicas = append(idleReplicas, r)
 		})
 		return change(fixtureOf(r.db, r.other, r.clock))
 	}, groups...)
@@ -69,7 +69,7 @@ func newReplicas(t *testing.T) *replicas {
 	r := &replicas{}
 	t.Cleanup(func() {
 		ctx := context.Background() // t.Context() has ended, because the test is over
-		admin := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
+		admin := storetest.Must(pgx.Connect(ctx, withLogin(t, url, "postgres")))(t)
 		defer admin.Close(ctx)
 		counts := scans(ctx, t, admin)
 		for _, table := range []string{
@@ -82,7 +82,7 @@ func newReplicas(t *testing.T) *replicas {
 		}
 	})
 	r.db, r.other = openTest(t, url+unhurried, testClockSQL, appRole), openTest(t, url+unhurried, testClockSQL, appRole)
-	r.clock, r.admin = connect(t, url), connect(t, as(t, url, "postgres"))
+	r.clock, r.admin = connect(t, url), connect(t, withLogin(t, url, "postgres"))
 	return r
 }
 
@@ -92,9 +92,9 @@ func (r *replicas) renew(t *testing.T) {
 	deleteRows(t, r.admin)
 	for _, db := range []*DB{r.db, r.other} {
 		db.sawClock(storetest.Epoch)
-		db.searches.marks, db.Actions = nil, nil
+		db.searches.byQueue, db.Actions = nil, nil
 		db.committed.Store(nil)
-		db.roomy.Store(false)
+		db.spaceChecked.Store(false)
 	}
 }
 
@@ -144,7 +144,7 @@ func newPostgresFixture(t *testing.T, role ...string) *storetest.Fixture {
 
 func newTestSchema(t *testing.T, role ...string) string {
 	t.Helper()
-	return lent(t, "test clock, "+strings.Join(role, ""), func(url string) { makeTestSchema(t, url, role...) })
+	return borrowDatabase(t, "test clock, "+strings.Join(role, ""), func(url string) { makeTestSchema(t, url, role...) })
 }
 
 func makeTestSchema(t *testing.T, url string, role ...string) {
@@ -154,27 +154,28 @@ func makeTestSchema(t *testing.T, url string, role ...string) {
 	storetest.Must(conn.Exec(t.Context(), `CREATE FUNCTION test_now() RETURNS timestamptz LANGUAGE plpgsql STABLE AS
 $$ BEGIN RETURN (SELECT at FROM test_clock); END $$`))(t)
 	storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
-	divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
+	repartition(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
 	storetest.OK(t, conn.Close(t.Context()))
 }
 
-// idle has the databases that no test uses now, by kind. Making and dropping a database takes
-// longer than most tests.
-var idle = struct {
+// idleDatabases has the databases that no test uses now, by kind. Making and dropping a database
+// takes longer than most tests.
+var idleDatabases = struct {
 	sync.Mutex
 	urls map[string][]string
 }{urls: map[string][]string{}}
 
-// lent returns a database of the shared server, which fill prepares for its kind. A later test of
-// that kind gets the same database, emptied. A test that changes the schema must use newDatabase.
-func lent(t *testing.T, kind string, fill func(url string)) (url string) {
+// borrowDatabase returns a database of the shared server, which fill prepares for its kind. A later
+// test of that kind gets the same database, emptied. A test that changes the schema must use
+// newDatabase.
+func borrowDatabase(t *testing.T, kind string, fill func(url string)) (url string) {
 	t.Helper()
 	server := shared.Server(t)
-	idle.Lock()
-	if list := idle.urls[kind]; len(list) > 0 {
-		url, idle.urls[kind] = list[len(list)-1], list[:len(list)-1]
+	idleDatabases.Lock()
+	if list := idleDatabases.urls[kind]; len(list) > 0 {
+		url, idleDatabases.urls[kind] = list[len(list)-1], list[:len(list)-1]
 	}
-	idle.Unlock()
+	idleDatabases.Unlock()
 	if url == "" {
 		url = storetest.Must(server.CreateDatabase(t.Context()))(t)
 		fill(url)
@@ -182,9 +183,9 @@ func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	}
 	t.Cleanup(func() {
 		empty(t, url)
-		idle.Lock()
-		defer idle.Unlock()
-		idle.urls[kind] = append(idle.urls[kind], url)
+		idleDatabases.Lock()
+		defer idleDatabases.Unlock()
+		idleDatabases.urls[kind] = append(idleDatabases.urls[kind], url)
 	})
 	return url
 }
@@ -194,7 +195,7 @@ func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 func empty(t *testing.T, url string) {
 	t.Helper()
 	ctx := context.Background() // t.Context() has ended, because the test is over
-	conn := storetest.Must(pgx.Connect(ctx, as(t, url, "postgres")))(t)
+	conn := storetest.Must(pgx.Connect(ctx, withLogin(t, url, "postgres")))(t)
 	defer conn.Close(ctx)
 	storetest.Must(conn.Exec(ctx, `
 SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`))(t)
@@ -241,9 +242,9 @@ func fixtureOf(db, other *DB, conn *pgx.Conn) *storetest.Fixture {
 	})
 }
 
-// divide replaces the partitions by others, which reach from the beginning of time to its end and
-// are split at the given instants.
-func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
+// repartition replaces the partitions by others, which reach from the beginning of time to its end
+// and are split at the given instants.
+func repartition(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 	t.Helper()
 	rows := storetest.Must(conn.Query(t.Context(), `SELECT name FROM sendcode_partitions`))(t)
 	names := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
@@ -280,7 +281,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-func one[V any](t *testing.T, q querier, sql string, args ...any) (v V) {
+func queryValue[V any](t *testing.T, q querier, sql string, args ...any) (v V) {
 	t.Helper()
 	storetest.OK(t, q.QueryRow(t.Context(), sql, args...).Scan(&v))
 	return v
@@ -294,17 +295,17 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// called returns the call that Begin makes for an intent.
-func called(t *testing.T, in store.Intent) *beginCall {
+// newBeginCall returns the call that Begin makes for an intent.
+func newBeginCall(t *testing.T, in store.Intent) *beginCall {
 	t.Helper()
 	in = storetest.Must(store.ValidatedIntent(in))(t)
 	return batch.NewCall[store.Intent, store.BeginAnswer](in, store.RecipientLockKey(in.Send))
 }
 
-// lentDatabase returns a migrated and empty database of the shared server.
-func lentDatabase(t *testing.T) string {
+// borrowMigrated returns a migrated and empty database of the shared server.
+func borrowMigrated(t *testing.T) string {
 	t.Helper()
-	return lent(t, "migrated", func(url string) { storetest.OK(t, Migrate(t.Context(), url, "")) })
+	return borrowDatabase(t, "migrated", func(url string) { storetest.OK(t, Migrate(t.Context(), url, "")) })
 }
 
 // newDatabase makes a migrated database on the shared server.
@@ -313,9 +314,9 @@ func newDatabase(t testing.TB) string {
 	return shared.Copy(t, "migrated", func(url string) { storetest.OK(t, Migrate(t.Context(), url, "")) })
 }
 
-func openTest(t testing.TB, url, now string, role ...string) *DB {
+func openTest(t testing.TB, url, clockSQL string, role ...string) *DB {
 	t.Helper()
-	db := storetest.Must(openWithClock(t.Context(), url, now, strings.Join(role, ""), &trips{}))(t)
+	db := storetest.Must(openWithClock(t.Context(), url, clockSQL, strings.Join(role, ""), &tripTracer{}))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -327,8 +328,9 @@ func fixtureOn(t *testing.T, url string, role ...string) (*storetest.Fixture, *D
 	return storetest.NewFixture(db), db
 }
 
-// begins runs a Begin in the background. The answer is set once the channel has received the error.
-func begins(t *testing.T, f *storetest.Fixture, in store.Intent) (*store.BeginAnswer, chan error) {
+// startBegin runs a Begin in the background. The answer is set once the channel has received the
+// error.
+func startBegin(t *testing.T, f *storetest.Fixture, in store.Intent) (*store.BeginAnswer, chan error) {
 	answer, done := new(store.BeginAnswer), make(chan error, 1)
 	go func() {
 		var err error

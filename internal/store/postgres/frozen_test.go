@@ -27,8 +27,8 @@ var writeFrozen = flag.Bool("write-frozen", false, "write testdata/frozen.sql an
 
 const frozenFile = "testdata/frozen.sql"
 
-// copied matches the rows of one table, as pg_dump writes them.
-var copied = regexp.MustCompile(`(?s)COPY (public\.(\w+) \([^)]*\)) FROM stdin;\n(.*?)\\\.\n`)
+// copyStatement matches the rows of one table, as pg_dump writes them.
+var copyStatement = regexp.MustCompile(`(?s)COPY (public\.(\w+) \([^)]*\)) FROM stdin;\n(.*?)\\\.\n`)
 
 // Migrate keeps all rows of a database with the first schema.
 func TestMigrateFirstSchema(t *testing.T) {
@@ -44,7 +44,7 @@ func TestMigrateFirstSchema(t *testing.T) {
 // copyInto copies the rows of a file into a database, and returns the tables of which it has none.
 func copyInto(t *testing.T, url, file string) (empty []string) {
 	conn := connect(t, url)
-	for _, c := range copied.FindAllStringSubmatch(string(storetest.Must(os.ReadFile(file))(t)), -1) {
+	for _, c := range copyStatement.FindAllStringSubmatch(string(storetest.Must(os.ReadFile(file))(t)), -1) {
 		if c[3] == "" {
 			empty = append(empty, c[2])
 		}
@@ -85,7 +85,7 @@ func writeFrozenDump(t *testing.T) {
 	storetest.FillFrozen(t, early, late)
 	var dump strings.Builder
 	partition := regexp.MustCompile(`^sends_\d`)
-	for _, c := range copied.FindAllStringSubmatch(shared.Server(t).Dump(t, url), -1) {
+	for _, c := range copyStatement.FindAllStringSubmatch(shared.Server(t).Dump(t, url), -1) {
 		if c[2] != "schema_fingerprints" && c[2] != migrations.MigrationsTable && !partition.MatchString(c[2]) {
 			dump.WriteString(c[0] + "\n")
 		}

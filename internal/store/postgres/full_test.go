@@ -80,7 +80,7 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 		}
 	})
 	storetest.OK(t, f.Ping(t.Context()))
-	storetest.Equal(t, "rows left", one[int](t, db.pool, `SELECT count(*) FROM write_probe`), 0)
+	storetest.Equal(t, "rows left", queryValue[int](t, db.pool, `SELECT count(*) FROM write_probe`), 0)
 }
 
 // Two replicas together check the free space once a minute, and once more after the clock was set
@@ -92,45 +92,45 @@ func TestPostgresPingChecksFreeSpaceOnceAMinute(t *testing.T) {
 	storetest.Must(pool.Exec(t.Context(), `VACUUM FULL write_probe`))(t)
 	pages := 0
 	// a check fills eight pages, of which the first may be the last page of the previous check
-	looks := func(what string, want int) {
+	pingAndCount := func(what string, want int) {
 		t.Helper()
 		for _, r := range replicas {
 			storetest.OK(t, r.Ping(t.Context()))
 		}
 		before := pages
-		pages = one[int](t, pool, `SELECT pg_relation_size('write_probe') / current_setting('block_size')::int`)
+		pages = queryValue[int](t, pool, `SELECT pg_relation_size('write_probe') / current_setting('block_size')::int`)
 		if n := pages - before; n < 7*want || n > 8*want {
-			t.Errorf("%s: %d pages, want %d looks", what, n, want)
+			t.Errorf("%s: %d pages, want %d checks", what, n, want)
 		}
 	}
-	looks("after the start", 2)
+	pingAndCount("after the start", 2)
 	for range 59 {
 		f.Pass(time.Second)
-		looks("within a minute", 0)
+		pingAndCount("within a minute", 0)
 	}
 	f.Pass(time.Second)
-	looks("after a minute", 1)
+	pingAndCount("after a minute", 1)
 	f.Pass(-time.Hour)
-	looks("after the clock was set back", 1)
-	looks("after that", 0)
+	pingAndCount("after the clock was set back", 1)
+	pingAndCount("after that", 0)
 	storetest.Must(pool.Exec(t.Context(), `ALTER TABLE outbox RENAME TO hidden`))(t)
 	if storetest.Err(f.Begin(t.Context(), f.Intent(1))) == nil {
 		t.Error("a send without its table")
 	}
 	storetest.Must(pool.Exec(t.Context(), `ALTER TABLE hidden RENAME TO outbox`))(t)
-	looks("after a failed send", 1)
+	pingAndCount("after a failed send", 1)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if f.Ping(gone) == nil {
 		t.Error("a canceled Ping")
 	}
-	looks("after a failed Ping", 1)
-	looks("at the end", 0)
+	pingAndCount("after a failed Ping", 1)
+	pingAndCount("at the end", 0)
 }
 
 // If a replica finds no free space, the other replicas check it at their next Ping, even within the
 // minute.
-func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
+func TestPostgresNoSpaceMakesOtherReplicasCheck(t *testing.T) {
 	url := newDatabase(t)
 	here, there, conn := openTest(t, url, serverClockSQL), openTest(t, url, serverClockSQL), connect(t, url)
 	storetest.OK(t, here.Ping(t.Context()))
@@ -140,7 +140,7 @@ func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 		`CREATE TRIGGER full_disk BEFORE INSERT ON write_probe FOR EACH ROW EXECUTE FUNCTION full_disk()`,
 		`UPDATE leases SET until = now() + interval '50 seconds' WHERE name = 'room'`)
 	storetest.OK(t, there.Ping(t.Context())) // the small write succeeds
-	here.forgetSuccess()                     // as after a failed send
+	here.noteFailure()                       // as after a failed send
 	storetest.IsFull(t, here.Ping(t.Context()))
 	storetest.IsFull(t, there.Ping(t.Context()))
 	exec(t, conn, `DROP TRIGGER full_disk ON write_probe`)

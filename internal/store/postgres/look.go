@@ -89,10 +89,11 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY (@ids::text[])`
 
-// rowsSQL reads no sends, because the search for them costs several times as much as the rest.
-var rowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
+// verificationRowsSQL reads no sends, because the search for them costs several times as much as
+// the rest.
+var verificationRowsSQL = `SELECT @now, ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id = ANY (@ids::text[])`
 
-var readStatements = []string{historySQL, verificationsSQL, rowsSQL}
+var readStatements = []string{historySQL, verificationsSQL, verificationRowsSQL}
 
 // ReadHistory implements sqldb.Engine. Calls that come during a round trip share the next one.
 func (db *DB) ReadHistory(ctx context.Context, l rowrules.HistoryQuery) (rowrules.History, error) {
@@ -137,12 +138,12 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 }
 
 // These functions answer the batches of DB.histories, DB.verifications and DB.sharedStatements.
-func (db *DB) answerHistories(looks []*historyCall) { answerReads(db, looks, db.readHistories) }
+func (db *DB) answerHistories(calls []*historyCall) { answerReads(db, calls, db.readHistories) }
 
-func (db *DB) answerVerifications(finds []*verificationCall) {
-	answerReads(db, finds, db.readVerifications)
+func (db *DB) answerVerifications(calls []*verificationCall) {
+	answerReads(db, calls, db.readVerifications)
 }
-func (db *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(db, steps, db.runSharedReads) }
+func (db *DB) answerSharedReads(calls []*sharedReadCall) { answerReads(db, calls, db.runSharedReads) }
 
 // answerReads runs trip once more if the connection is lost.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
@@ -150,7 +151,7 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 ) {
 	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
 	defer cancel()
-	runTogether(ctx, false, calls, func(ctx context.Context, _ bool, calls []*batch.Call[In, Answer]) error {
+	runBatch(ctx, false, calls, func(ctx context.Context, _ bool, calls []*batch.Call[In, Answer]) error {
 		answers, err := trip(ctx, calls)
 		if err != nil && ctx.Err() == nil && isConnectionLost(err) {
 			p.readers.Reset()
@@ -166,10 +167,10 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	})
 }
 
-func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
-	ids := sqldb.Args{"ids": sqlgen.MapSlice(finds, func(x *verificationCall) string { return x.In.id })}
-	statement, fields := rowsSQL, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
-	if slices.ContainsFunc(finds, func(x *verificationCall) bool { return x.In.withSend }) {
+func (db *DB) readVerifications(ctx context.Context, calls []*verificationCall) (all []storedVerification, err error) {
+	ids := sqldb.Args{"ids": sqlgen.MapSlice(calls, func(x *verificationCall) string { return x.In.id })}
+	statement, fields := verificationRowsSQL, func(w *store.Work) []any { return sqldb.VerificationFields(&w.Verification) }
+	if slices.ContainsFunc(calls, func(x *verificationCall) bool { return x.In.withSend }) {
 		statement, fields = verificationsSQL, sqldb.WorkDestinations
 	}
 	byID := map[string]storedVerification{}
@@ -183,19 +184,19 @@ func (db *DB) readVerifications(ctx context.Context, finds []*verificationCall) 
 		})
 		return err
 	})
-	return sqlgen.MapSlice(finds, func(x *verificationCall) storedVerification { return byID[x.In.id] }), err
+	return sqlgen.MapSlice(calls, func(x *verificationCall) storedVerification { return byID[x.In.id] }), err
 }
 
-func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]struct{}, error) {
+func (db *DB) runSharedReads(ctx context.Context, calls []*sharedReadCall) ([]struct{}, error) {
 	var trip pgx.Batch
-	for _, x := range steps {
-		trip.Queue(replaceNow(x.In.SQL, db.now, x.In.Args), toNamedArgs(x.In.Args))
+	for _, x := range calls {
+		trip.Queue(replaceNow(x.In.SQL, db.clockSQL, x.In.Args), toNamedArgs(x.In.Args))
 	}
-	return make([]struct{}, len(steps)),
+	return make([]struct{}, len(calls)),
 		withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			results := conn.SendBatch(ctx, &trip)
 			defer func() { err = errors.Join(err, results.Close()) }()
-			for _, x := range steps {
+			for _, x := range calls {
 				if x.In.Restart != nil {
 					x.In.Restart()
 				}
@@ -209,14 +210,14 @@ func (db *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]st
 
 // readHistories assumes bounds for the database's time, on which the range of IDs depends. If the
 // time is outside them, it reads again, up to maxClockTries times.
-func (db *DB) readHistories(ctx context.Context, looks []*historyCall) (histories []rowrules.History, err error) {
-	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
+func (db *DB) readHistories(ctx context.Context, calls []*historyCall) (histories []rowrules.History, err error) {
+	reach := slices.MaxFunc(calls, func(x, y *historyCall) int { return int(x.In.CountedWithin - y.In.CountedWithin) }).In.CountedWithin
 	for range maxClockTries {
 		b := idBoundsAround(db.likelyNow(), reach)
 		var now time.Time
 		err = withConn(ctx, db.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
-			rows := db.query(ctx, conn, historySQL, historyCalls.Args(looks), b.args())
-			histories, now, err = readHistoryRows(rows, len(looks))
+			rows := db.query(ctx, conn, historySQL, historyCalls.Args(calls), b.args())
+			histories, now, err = readHistoryRows(rows, len(calls))
 			return err
 		})
 		if err != nil {

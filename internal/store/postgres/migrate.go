@@ -57,7 +57,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	defer func() { err = explainStandby(config, apply, withCause(err)) }()
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if is, err := logsInAs(ctx, db, role); is || err != nil {
+	if isRole, err := logsInAs(ctx, db, role); isRole || err != nil {
 		return migrations.WrapError(err)
 	}
 	unlock, err := lockSchema(ctx, db)

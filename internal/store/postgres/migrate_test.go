@@ -47,7 +47,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	defer db.Close()
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
-	locks := one[int](t, db.pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)
+	locks := queryValue[int](t, db.pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)
 	storetest.Equal(t, "locks left", locks, 0)
 
 	// A newer schema, after another replica was updated: this program continues to work, since
@@ -231,7 +231,7 @@ func TestCheckServerRefusesAServerWithoutLocks(t *testing.T) {
 	_, opened := Open(t.Context(), direct+"&options="+url.QueryEscape("-csearch_path=unlocked,pg_catalog,public"), "")
 	migrated := Migrate(t.Context(), direct+"&options="+url.QueryEscape("-csearch_path=unlocked,pg_catalog,public"), "")
 	for _, err := range []error{opened, migrated} {
-		if !errors.Is(err, errSharedLocks) {
+		if !errors.Is(err, errIneffectiveLocks) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -84,11 +84,11 @@ func (db *DB) TakeOverWithExpiredCode(ctx context.Context, q store.Queue, lease 
 func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
-	seen, err := db.see(ctx)
+	snapshot, err := db.readSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now := seen.at
+	now := snapshot.at
 	var since time.Time
 	if statement == takeOverSQL {
 		since = db.searches.searchStart(q, now)
@@ -104,45 +104,46 @@ func (db *DB) takeOver(ctx context.Context, statement string, q store.Queue, lea
 		"lease": lease.Microseconds(), "limit": limit,
 	})...)
 	if err == nil && statement == takeOverSQL {
-		db.searches.recordSearch(q, seen, since, len(rows) < limit)
+		db.searches.recordSearch(q, snapshot, since, len(rows) < limit)
 	}
 	return sqlgen.MapSlice(rows, func(d due) store.Work { d.Send.DueAt, d.Now = d.at, now; return d.Work }), err
 }
 
-// seenTransactions says which transactions that change rows had ended, and which had not yet begun.
-type seenTransactions struct {
+// transactionSnapshot says which transactions that change rows had ended, and which had not yet
+// begun.
+type transactionSnapshot struct {
 	at     time.Time // on the database's clock
 	oldest int64     // all transactions with smaller IDs had ended
 	next   int64     // no transaction with this or a greater ID had begun
 }
 
-// see reads the database's clock and its transactions.
-func (db *DB) see(ctx context.Context) (seen seenTransactions, err error) {
+// readSnapshot reads the database's clock and its transactions.
+func (db *DB) readSnapshot(ctx context.Context) (snapshot transactionSnapshot, err error) {
 	err = db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, db.replaceNow(`
 SELECT @now, pg_snapshot_xmin(s.now)::text::bigint, pg_snapshot_xmax(s.now)::text::bigint FROM pg_current_snapshot() AS s (now)`)).
-			Scan(sqlgen.ScannerFor(&seen.at), &seen.oldest, &seen.next)
+			Scan(sqlgen.ScannerFor(&snapshot.at), &snapshot.oldest, &snapshot.next)
 	})
-	return seen, err
+	return snapshot, err
 }
 
 // takeOverSearches lets TakeOver begin a queue's search later than at the oldest row, where it
 // would also read the index entries of deleted rows, which stay until no transaction can see them.
 type takeOverSearches struct {
-	mu    sync.Mutex
-	marks map[store.Queue]takeOverSearch
+	mu      sync.Mutex
+	byQueue map[store.Queue]takeOverSearch
 }
 
 type takeOverSearch struct {
 	now        time.Time // of the last search, on the database's clock
 	fullSearch time.Time // of the last search from the oldest row on
 	wideSearch time.Time // of the last search from the mark `complete` on
-	empty      bool      // the last search took all due rows
+	tookAll    bool      // the last search took all due rows
 	// complete: all rows that were due before this time were found, or belong to transactions that
 	// begin later. It stays behind now while a transaction that began before now is open.
 	complete time.Time
-	// seen has what searches after complete saw, the oldest first, at most one a second.
-	seen []seenTransactions
+	// snapshots has what searches after complete saw, the oldest first, at most one a second.
+	snapshots []transactionSnapshot
 }
 
 const (
@@ -155,19 +156,19 @@ const (
 	// for longer than longestTransaction. They may be another application's, so these searches,
 	// which read more and more entries of deleted rows, are less frequent.
 	wideSearchInterval = 5 * time.Second
-	// wholeSearchInterval is the longest time between two searches from the oldest row on.
-	wholeSearchInterval = 10 * time.Minute
-	maxSeen             = int(wholeSearchInterval / time.Second)
+	// fullSearchInterval is the longest time between two searches from the oldest row on.
+	fullSearchInterval = 10 * time.Minute
+	maxSnapshots       = int(fullSearchInterval / time.Second)
 )
 
 // searchStart returns the due time at which a search begins. It is zero, to begin with the oldest
 // row, if the last search left due rows, if the clock was set back, and once every
-// wholeSearchInterval.
+// fullSearchInterval.
 func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m := o.marks[q]
-	if !m.empty || now.Before(m.now) || now.Sub(m.fullSearch) >= wholeSearchInterval {
+	m := o.byQueue[q]
+	if !m.tookAll || now.Before(m.now) || now.Sub(m.fullSearch) >= fullSearchInterval {
 		return time.Time{}
 	}
 	if m.now.Sub(m.complete) > longestTransaction && now.Sub(m.wideSearch) < wideSearchInterval {
@@ -176,37 +177,37 @@ func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	return m.complete.Add(-longestTransaction)
 }
 
-// recordSearch records a search that began at since. empty means that it took all due rows. seen
-// was read before the search, so rows that the search missed were not yet visible then.
-func (o *takeOverSearches) recordSearch(q store.Queue, seen seenTransactions, since time.Time, empty bool) {
+// recordSearch records a search that began at since. tookAll means that it took all due rows.
+// snapshot was read before the search, so rows that the search missed were not yet visible then.
+func (o *takeOverSearches) recordSearch(q store.Queue, snapshot transactionSnapshot, since time.Time, tookAll bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m, now := o.marks[q], seen.at
-	if !m.empty || now.Before(m.now) || now.Sub(m.fullSearch) >= wholeSearchInterval {
-		m.fullSearch, m.complete, m.seen = now, now.Add(-wholeSearchInterval), nil
+	m, now := o.byQueue[q], snapshot.at
+	if !m.tookAll || now.Before(m.now) || now.Sub(m.fullSearch) >= fullSearchInterval {
+		m.fullSearch, m.complete, m.snapshots = now, now.Add(-fullSearchInterval), nil
 	}
-	if last := len(m.seen) - 1; last >= 0 && seen.next < m.seen[last].next { // another server, whose IDs are not comparable
-		m.seen = nil
+	if last := len(m.snapshots) - 1; last >= 0 && snapshot.next < m.snapshots[last].next { // another server, whose IDs are not comparable
+		m.snapshots = nil
 	}
-	if last := len(m.seen) - 1; last < 0 || now.Sub(m.seen[last].at) >= time.Second {
-		if m.seen = append(m.seen, seen); len(m.seen) > maxSeen {
-			m.seen = m.seen[1:]
+	if last := len(m.snapshots) - 1; last < 0 || now.Sub(m.snapshots[last].at) >= time.Second {
+		if m.snapshots = append(m.snapshots, snapshot); len(m.snapshots) > maxSnapshots {
+			m.snapshots = m.snapshots[1:]
 		}
 	}
 	if !since.After(m.complete.Add(-longestTransaction)) {
 		m.wideSearch = now
-		for len(m.seen) > 0 && m.seen[0].next <= seen.oldest { // no open transaction began before that
-			m.complete, m.seen = m.seen[0].at, m.seen[1:]
+		for len(m.snapshots) > 0 && m.snapshots[0].next <= snapshot.oldest { // no open transaction began before that
+			m.complete, m.snapshots = m.snapshots[0].at, m.snapshots[1:]
 		}
-		if seen.next == seen.oldest {
+		if snapshot.next == snapshot.oldest {
 			m.complete = now
 		}
 	}
-	m.now, m.empty = now, empty
-	if o.marks == nil {
-		o.marks = map[store.Queue]takeOverSearch{}
+	m.now, m.tookAll = now, tookAll
+	if o.byQueue == nil {
+		o.byQueue = map[store.Queue]takeOverSearch{}
 	}
-	o.marks[q] = m
+	o.byQueue[q] = m
 }
 
 // LeaseDueRefunds implements sqldb.PerDatabase.

@@ -18,16 +18,17 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// owned returns a database that is opened as the service's role, with a connection of its owner.
-func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
+// openAsRole returns a database that is opened as the service's role, with a connection of its
+// owner.
+func openAsRole(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	t.Helper()
 	server := shared.Server(t)
 	makeAppRole(t)
 	address := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
 	owner := connect(t, address)
-	db := openTest(t, as(t, address, appRole), serverClockSQL, appRole)
-	return storetest.NewFixture(db).Beside(openTest(t, as(t, address, appRole), serverClockSQL, appRole)), db, owner
+	db := openTest(t, withLogin(t, address, appRole), serverClockSQL, appRole)
+	return storetest.NewFixture(db).Beside(openTest(t, withLogin(t, address, appRole), serverClockSQL, appRole)), db, owner
 }
 
 func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
@@ -37,7 +38,7 @@ func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
 	}
 }
 
-func names(t *testing.T, db *DB) (list []string) {
+func partitionNames(t *testing.T, db *DB) (list []string) {
 	t.Helper()
 	all := storetest.Must(db.Partitions(t.Context()))(t)
 	for i, p := range all {
@@ -50,11 +51,11 @@ func names(t *testing.T, db *DB) (list []string) {
 }
 
 func TestPartitionsAreMadeAhead(t *testing.T) {
-	f, db, owner := owned(t)
-	before := names(t, db)
+	f, db, owner := openAsRole(t)
+	before := partitionNames(t, db)
 	until := storetest.Must(f.EnsurePartitions(t.Context()))(t)
 	storetest.Equal(t, "weeks ahead", store.PartitionWeeksAhead(until, time.Now()), 4)
-	storetest.Equal(t, "nothing to do", names(t, db), before)
+	storetest.Equal(t, "nothing to do", partitionNames(t, db), before)
 	for _, name := range before[1:] {
 		exec(t, owner, `DROP TABLE `+name)
 	}
@@ -63,17 +64,17 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	storetest.Equal(t, "made again", names(t, db), before)
-	waitsForRoom(t, f, db, owner, before)
-	unlike := one[int](t, owner, `
+	storetest.Equal(t, "made again", partitionNames(t, db), before)
+	ensureRetriesBehindALock(t, f, db, owner, before)
+	unlike := queryValue[int](t, owner, `
 SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index i JOIN pg_inherits h ON h.inhrelid = i.indexrelid WHERE i.indrelid = p.id AND i.indisvalid)
    <> (SELECT count(*) FROM pg_index i WHERE i.indrelid = 'sends'::regclass AND i.indisvalid)`)
 	storetest.Equal(t, "partitions without all indexes", unlike, 0)
 }
 
-// waitsForRoom tests that EnsurePartitions tries again if another connection holds the lock for
-// longer than lock_timeout, as a replica does that makes a partition.
-func waitsForRoom(t *testing.T, f *storetest.Fixture, db *DB, owner *pgx.Conn, partitions []string) {
+// ensureRetriesBehindALock tests that EnsurePartitions tries again if another connection holds the
+// lock for longer than lock_timeout, as a replica does that makes a partition.
+func ensureRetriesBehindALock(t *testing.T, f *storetest.Fixture, db *DB, owner *pgx.Conn, partitions []string) {
 	t.Helper()
 	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
 	made := make(chan error)
@@ -90,7 +91,7 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 	servertest.Await(t, "the next wait", func() bool { return since().After(first) })
 	exec(t, owner, `ROLLBACK`)
 	storetest.OK(t, <-made)
-	storetest.Equal(t, "made after another", names(t, db), partitions)
+	storetest.Equal(t, "made after another", partitionNames(t, db), partitions)
 }
 
 // The clock passes the end of a partition while sends come whose IDs are on both sides, and
@@ -133,7 +134,7 @@ func TestPartitionEndsUnderLoad(t *testing.T) {
 	for i := range admitted {
 		storetest.Equal(t, "admitted", admitted[i].Load(), limit)
 	}
-	rows := one[[]int](t, owner, `SELECT ARRAY[(SELECT count(*) FROM sends_0), (SELECT count(*) FROM sends_1)]`)
+	rows := queryValue[[]int](t, owner, `SELECT ARRAY[(SELECT count(*) FROM sends_0), (SELECT count(*) FROM sends_1)]`)
 	if rows[0]+rows[1] != recipients*limit || rows[0] == 0 || rows[1] == 0 {
 		t.Errorf("rows on both sides: %v", rows)
 	}
@@ -142,8 +143,8 @@ func TestPartitionEndsUnderLoad(t *testing.T) {
 // Without a partition for the present time nothing is sent, and every caller gets the reason.
 // EnsurePartitions makes the partition.
 func TestPartitionIsMissing(t *testing.T) {
-	f, db, owner := owned(t)
-	all := names(t, db)
+	f, db, owner := openAsRole(t)
+	all := partitionNames(t, db)
 	for _, name := range all[1:] {
 		exec(t, owner, `DROP TABLE `+name)
 	}
@@ -156,11 +157,11 @@ func TestPartitionIsMissing(t *testing.T) {
 	storetest.Is(t, err, store.ErrNoPartition)
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
 	storetest.Must(f.EnsurePartitions(t.Context()))(t)
-	names(t, db)
+	partitionNames(t, db)
 	f.Admit(t, in)
 	storetest.OK(t, f.Ping(t.Context()))
 
-	for _, name := range names(t, db) { // none is left
+	for _, name := range partitionNames(t, db) { // none is left
 		exec(t, owner, `DROP TABLE `+name)
 	}
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
@@ -191,9 +192,9 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 // A partition is dropped, with everything that belongs to its rows, once all rows are old and none
 // is needed any more.
 func TestPartitionsExpire(t *testing.T) {
-	f, db, owner := owned(t)
+	f, db, owner := openAsRole(t)
 	now := time.Now()
-	divide(t, owner, now.Add(-100*day), now.Add(-60*day), now.Add(-35*day))
+	repartition(t, owner, now.Add(-100*day), now.Add(-60*day), now.Add(-35*day))
 	const keep = 50 * day
 	_, first := backdated(t, f, owner, 120*day)
 	flying, second := backdated(t, f, owner, 70*day)
@@ -223,7 +224,7 @@ func TestPartitionsExpire(t *testing.T) {
 	expire(store.DeletedRows{Rows: 2}) // an open transaction has read the partition, so it stays, and old rows are deleted one by one
 	left(second, third)
 	storetest.OK(t, reader.Rollback(t.Context()))
-	storetest.Equal(t, "partitions", names(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
+	storetest.Equal(t, "partitions", partitionNames(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
 	expire(store.DeletedRows{Partition: "sends_0", More: true})
 	expire(store.DeletedRows{}) // sends_1 has a send in flight and a refund that is due
 	storetest.OK(t, f.ConfirmRefund(t.Context(), store.AttemptID{ID: refund, Attempt: 1}))
@@ -236,27 +237,27 @@ func TestPartitionsExpire(t *testing.T) {
 	exec(t, owner, `DELETE FROM refunds`)
 	expire(store.DeletedRows{Partition: "sends_1", More: true}) // the partition is dropped with its row
 	left()
-	storetest.Equal(t, "partitions", names(t, db), []string{"sends_2", "sends_3"})
+	storetest.Equal(t, "partitions", partitionNames(t, db), []string{"sends_2", "sends_3"})
 	storetest.Equal(t, "rows", storetest.IDs(f.All(t)), []uuid.UUID{young})
-	events := one[int](t, owner, `SELECT count(*) FROM provider_events`)
+	events := queryValue[int](t, owner, `SELECT count(*) FROM provider_events`)
 	storetest.Equal(t, "events", events, 1)
 }
 
 // A row that was logged later than the time in its ID keeps its partition.
 func TestPartitionWithAYoungRowStays(t *testing.T) {
-	f, db, owner := owned(t)
-	divide(t, owner, time.Now().Add(-60*day))
+	f, db, owner := openAsRole(t)
+	repartition(t, owner, time.Now().Add(-60*day))
 	id, _ := backdated(t, f, owner, 61*day)
 	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+
 		id.String()+`'`, `DELETE FROM outbox`)
 	storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 45*day, 10))(t), store.DeletedRows{})
-	storetest.Equal(t, "partitions", len(names(t, db)), 2)
+	storetest.Equal(t, "partitions", len(partitionNames(t, db)), 2)
 }
 
 // A verification that expired long ago is due for deletion even if none of its sends is: their
 // partition may have been dropped. It stays as long as one of its sends is in flight.
 func TestVerificationsWithoutSendsAreDue(t *testing.T) {
-	f, _, owner := owned(t)
+	f, _, owner := openAsRole(t)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent})
 	waiting := f.Admit(t, f.Intent(2))
 	exec(t, owner, `UPDATE verifications SET expires_at = now() - interval '60 days'`,
@@ -265,13 +266,13 @@ func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 	storetest.Equal(t, "due", due(), 1)
 	storetest.Must(f.DeleteAged(t.Context(), 50*day, 10))(t)
 	storetest.Equal(t, "due", due(), 0)
-	storetest.Equal(t, "of the send in flight", one[int](t, owner, `SELECT count(*) FROM verifications`), 1)
+	storetest.Equal(t, "of the send in flight", queryValue[int](t, owner, `SELECT count(*) FROM verifications`), 1)
 }
 
 // Old rows of each of these tables are due by their own age, and one step deletes as many as its
 // limit allows. Claims of Idempotency-Keys are deleted after a day, even if rows are kept for ever.
 func TestRowsOfEachTableAreDue(t *testing.T) {
-	f, _, owner := owned(t)
+	f, _, owner := openAsRole(t)
 	old := store.LowestID(time.Now().Add(-60 * day)).String()
 	ids := `(left('` + old + `', 24) || lpad(to_hex(n), 12, '0'))::uuid`
 	for i, insert := range []string{
@@ -292,15 +293,15 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 	exec(t, owner, `INSERT INTO idempotency_keys
 SELECT sha256(n::text::bytea), sha256(''), gen_random_uuid(), now() - n * interval '23 hours', now() FROM generate_series(1, 2) n`)
 	storetest.Must(f.DeleteAged(t.Context(), 0, 10))(t)
-	storetest.Equal(t, "claims of the last day", one[int](t, owner, `SELECT count(*) FROM idempotency_keys`), 1)
+	storetest.Equal(t, "claims of the last day", queryValue[int](t, owner, `SELECT count(*) FROM idempotency_keys`), 1)
 }
 
 // The role may have partitions made and dropped when they are due, and may change them in no other
 // way.
 func TestPartitionsAndTheRole(t *testing.T) {
-	f, db, owner := owned(t)
-	divide(t, owner, time.Now().Add(-31*day))
-	before := names(t, db)
+	f, db, owner := openAsRole(t)
+	repartition(t, owner, time.Now().Add(-31*day))
+	before := partitionNames(t, db)
 	for _, statement := range []string{
 		`DROP TABLE sends_0`, `TRUNCATE sends`, `ALTER TABLE sends DETACH PARTITION sends_0`,
 		`CREATE TABLE sends_9 PARTITION OF sends FOR VALUES FROM (MINVALUE) TO (MAXVALUE)`,
@@ -326,8 +327,8 @@ func TestPartitionsAndTheRole(t *testing.T) {
 			t.Errorf("%s, which may still count, was dropped", *dropped)
 		}
 	}
-	storetest.Equal(t, "partitions", names(t, db), before)
-	stranger := one[bool](t, owner, `
+	storetest.Equal(t, "partitions", partitionNames(t, db), before)
+	stranger := queryValue[bool](t, owner, `
 SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc p WHERE p.proname IN ('sendcode_make_partitions', 'sendcode_drop_partition')`)
 	storetest.Equal(t, "everybody may", stranger, false)
 	f.Admit(t, f.Intent(1))
@@ -335,9 +336,9 @@ SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc 
 
 // A read of a time range leaves out the partitions of other times.
 func TestReadsLeavePartitionsOut(t *testing.T) {
-	_, db, owner := owned(t)
+	_, db, owner := openAsRole(t)
 	now := time.Now()
-	divide(t, owner, now.Add(-60*day), now.Add(-20*day), now.Add(20*day)) // sends_1 has the range that is read
+	repartition(t, owner, now.Add(-60*day), now.Add(-20*day), now.Add(20*day)) // sends_1 has the range that is read
 	from, to := now.Add(-50*day), now.Add(-30*day)
 	stats := sqldb.StatsConditions(store.StatsQuery{From: from, To: to, IntervalLength: time.Hour}, sqldb.Postgres, nil)
 	type query struct {

@@ -33,7 +33,7 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 		"synchronous_commit": "on",
 	} {
 		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "finishers": p.finishers, "others": p.pool} {
-			servertest.Same(t, name+": "+setting, one[string](t, pool, `SELECT current_setting($1)`, setting), want)
+			servertest.Same(t, name+": "+setting, queryValue[string](t, pool, `SELECT current_setting($1)`, setting), want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestPostgresHotPlans(t *testing.T) {
 	direct := connect(t, db.pool.Config().ConnString())
 	now := time.Now()
 	// sends_3 has the present time; sends_2 is too old for a rule of a day
-	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day))
+	repartition(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day))
 	admit := func() {
 		for range 300 {
 			f.Admit(t, f.Intent(1))
@@ -77,7 +77,7 @@ jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`,
 // A step of the retention reads few rows even if half the rows of each table are due.
 func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	url := newDatabase(t)
-	admin := connect(t, as(t, url, "postgres"))
+	admin := connect(t, withLogin(t, url, "postgres"))
 	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true})
@@ -108,7 +108,7 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 // key.
 func TestPostgresConversionReadsTheHour(t *testing.T) {
 	url := newDatabase(t)
-	admin := connect(t, as(t, url, "postgres"))
+	admin := connect(t, withLogin(t, url, "postgres"))
 	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Verification.Class = store.StrangerClass }), storetest.Sent)
@@ -130,7 +130,7 @@ func TestPostgresConversionReadsTheHour(t *testing.T) {
 // The check of keys reads a bounded number of codes and of sealed rows, in tables of any size.
 func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	url := newDatabase(t)
-	admin := connect(t, as(t, url, "postgres"))
+	admin := connect(t, withLogin(t, url, "postgres"))
 	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
@@ -157,14 +157,14 @@ func TestPostgresReadsARecipientOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := newDatabase(t)
-			admin := connect(t, as(t, url, "postgres"))
+			admin := connect(t, withLogin(t, url, "postgres"))
 			f, db := fixtureOn(t, url)
 			rules := storetest.WithRules(storetest.Rule(2, day))
 			f.Admit(t, f.Intent(1, rules, held("s:2")))
 			f.Admit(t, f.Intent(1, append(changes, rules)...))
 			db.Close()
 			scans(t.Context(), t, admin)
-			storetest.Equal(t, "looks into a partition by the recipient", one[int](t, admin, `
+			storetest.Equal(t, "looks into a partition by the recipient", queryValue[int](t, admin, `
 SELECT max(idx_scan)::int FROM pg_stat_user_indexes WHERE indexrelname LIKE 'sends\_%recipient\_logged\_at\_idx'`), 2)
 		})
 	}
@@ -173,7 +173,7 @@ SELECT max(idx_scan)::int FROM pg_stat_user_indexes WHERE indexrelname LIKE 'sen
 // A person's export reads each row about once, however many pages it has.
 func TestPostgresExportReadsARowOnce(t *testing.T) {
 	url := newDatabase(t)
-	admin := connect(t, as(t, url, "postgres"))
+	admin := connect(t, withLogin(t, url, "postgres"))
 	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
@@ -196,9 +196,9 @@ func TestPostgresExportReadsARowOnce(t *testing.T) {
 	})
 }
 
-// readsFew fails the test if a call reads more rows of a table than the number `most`. It closes db
+// readsFew fails the test if a call reads more rows of a table than maxRows. It closes db
 // and conn.
-func readsFew(t *testing.T, db *DB, conn, admin *pgx.Conn, most int, call func()) {
+func readsFew(t *testing.T, db *DB, conn, admin *pgx.Conn, maxRows int, call func()) {
 	t.Helper()
 	exec(t, conn, `ANALYZE`, `SELECT pg_stat_force_next_flush()`)
 	exec(t, admin, `SELECT pg_stat_reset()`)
@@ -211,7 +211,7 @@ SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_t
 	var table string
 	var whole, byIndex int
 	storetest.Must(pgx.ForEachRow(rows, []any{&table, &whole, &byIndex}, func() error {
-		if whole+byIndex > most {
+		if whole+byIndex > maxRows {
 			t.Errorf("%s: %d rows were read end to end and %d by index", table, whole, byIndex)
 		}
 		return nil
@@ -221,7 +221,7 @@ SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_t
 // StopCounts over a week reads the hourly counts, and rows only of the hours at both ends.
 func TestPostgresStopCountsReadFewRows(t *testing.T) {
 	url := newDatabase(t)
-	admin := connect(t, as(t, url, "postgres"))
+	admin := connect(t, withLogin(t, url, "postgres"))
 	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected})
@@ -333,7 +333,7 @@ func planOf(t *testing.T, db *DB, statement string, bounds map[string]uuid.UUID)
 	}
 	conn := storetest.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()
-	name := one[string](t, conn, `SELECT name FROM pg_prepared_statements WHERE statement = $1`, db.prepared[statement].sql)
+	name := queryValue[string](t, conn, `SELECT name FROM pg_prepared_statements WHERE statement = $1`, db.prepared[statement].sql)
 	var parameters []string
 	for _, name := range db.prepared[statement].names {
 		parameters = append(parameters, "NULL")

@@ -56,13 +56,13 @@ func TestPostgresOpensAllConnections(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
-	owner := connect(t, as(t, address, "postgres"))
+	owner := connect(t, withLogin(t, address, "postgres"))
 	database := `ALTER DATABASE "` + owner.Config().Database + `" CONNECTION LIMIT `
 	exec(t, owner, database+`30`)
-	db := openTest(t, as(t, address, appRole), serverClockSQL, appRole)
+	db := openTest(t, withLogin(t, address, appRole), serverClockSQL, appRole)
 	storetest.OK(t, db.OpenConns(t.Context()))
 	exec(t, owner, database+`24`)
-	db = openTest(t, as(t, address, appRole)+"&pool_max_conns=12", serverClockSQL, appRole)
+	db = openTest(t, withLogin(t, address, appRole)+"&pool_max_conns=12", serverClockSQL, appRole)
 	if err := db.OpenConns(t.Context()); err == nil || !strings.Contains(err.Error(), "of 25 connections: ") ||
 		!strings.Contains(err.Error(), "53300") {
 		t.Errorf("with few places: %v", err)

@@ -55,11 +55,11 @@ type DB struct {
 
 	prepared map[string]preparedStatement // by text
 
-	now       string                    // SQL of the database's time
+	clockSQL  string                    // SQL of the database's time
 	lastClock atomic.Pointer[seenClock] // see likelyNow
 
-	committed atomic.Pointer[sqldb.CommitTiming]
-	roomy     atomic.Bool // the last Ping could write, and no transaction of writers has failed since
+	committed    atomic.Pointer[sqldb.CommitTiming]
+	spaceChecked atomic.Bool // the last Ping could write, and no transaction of writers has failed since
 }
 
 const (
@@ -135,8 +135,8 @@ func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB
 }
 
 // openWithClock is Open with other SQL for the database's time, for tests.
-func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
-	p := &DB{now: now, prepared: map[string]preparedStatement{}}
+func openWithClock(ctx context.Context, url, clockSQL, role string, tracer ...pgx.QueryTracer) (*DB, error) {
+	p := &DB{clockSQL: clockSQL, prepared: map[string]preparedStatement{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p, LongReads: make(chan struct{}, 1)}
 	var err error
 	clock, err := p.openPools(ctx, url, role, tracer)
@@ -174,19 +174,19 @@ func (db *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Quer
 	}
 	o := poolOptions{
 		tracer: tracer, conns: writerConns, open: writerConns, session: writerSettings,
-		statements: db.prepare(transactionStatements, claimStatements, beginStatements, checkStatements),
+		statements: db.registerStatements(transactionStatements, claimStatements, beginStatements, checkStatements),
 	}
 	if db.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
 	o = poolOptions{
 		tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSettings,
-		statements: db.prepare(finishStatements),
+		statements: db.registerStatements(finishStatements),
 	}
 	if db.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{tracer: tracer, conns: readerConns, open: maxReaders, statements: db.prepare(readStatements)}
+	o = poolOptions{tracer: tracer, conns: readerConns, open: maxReaders, statements: db.registerStatements(readStatements)}
 	if db.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
@@ -209,8 +209,8 @@ func (db *DB) closePools() {
 // pool aren't sent to the server. Errors don't contain the URL.
 func parseURL(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
-	server, failed := pgx.ParseConfig(url) // leaves the pool's parameters among the settings
-	if err != nil || failed != nil {
+	server, serverErr := pgx.ParseConfig(url) // leaves the pool's parameters among the settings
+	if err != nil || serverErr != nil {
 		return nil, errors.New("store: the database URL can't be read") // the cause may show a password
 	}
 	if _, ok := server.RuntimeParams["pool_max_conns"]; !ok {
@@ -424,7 +424,7 @@ func sqlState(err error) string {
 }
 
 // replaceNow replaces @now by the SQL of the database's time, or of a test's clock.
-func (db *DB) replaceNow(statement string) string { return replaceNow(statement, db.now, nil) }
+func (db *DB) replaceNow(statement string) string { return replaceNow(statement, db.clockSQL, nil) }
 
 // seenClock is a reading of the database's clock, and the time of the reading on this process's
 // clock.

@@ -31,11 +31,11 @@ const (
 
 // cuts describes the cuts of the next conversations that reach a COMMIT.
 type cuts struct {
-	mode    cut
-	times   int
-	leaving bool   // after the cut the server can't be reached until the proxy is armed again
-	spared  int    // with cutAny: how many messages of the client pass before the cut
-	forged  []byte // with forgeCommit and forgeAll: the answer
+	mode            cut
+	times           int
+	thenUnreachable bool   // after the cut the server can't be reached until the proxy is armed again
+	skip            int    // with cutAny: how many messages of the client pass before the cut
+	forged          []byte // with forgeCommit and forgeAll: the answer
 }
 
 // proxy forwards the connections between a store and its database, and cuts them as a test wants.
@@ -45,9 +45,9 @@ type proxy struct {
 
 	mu sync.Mutex
 	cuts
-	commits int // COMMITs since it was armed and, with cutAny, messages that were cut
-	away    bool
-	turns   atomic.Int64 // how often a client sent something first, or after an answer of the server
+	commits     int // COMMITs since it was armed and, with cutAny, messages that were cut
+	unreachable bool
+	turns       atomic.Int64 // how often a client sent something first, or after an answer of the server
 }
 
 // newProxy returns a proxy and the URL of the database through it.
@@ -66,14 +66,14 @@ func newProxy(t *testing.T, databaseURL string) (*proxy, string) {
 func (p *proxy) arm(c cuts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cuts, p.commits, p.away = c, 0, false
+	p.cuts, p.commits, p.unreachable = c, 0, false
 }
 
 // seen returns proxy.commits, and whether the server can't be reached.
-func (p *proxy) seen() (commits int, away bool) {
+func (p *proxy) seen() (commits int, unreachable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.commits, p.away
+	return p.commits, p.unreachable
 }
 
 // next decides what happens to the client's next message.
@@ -81,8 +81,8 @@ func (p *proxy) next(commit bool) cut {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mode == cutAny && p.times > 0 {
-		p.spared--
-		commit = p.spared < 0
+		p.skip--
+		commit = p.skip < 0
 	}
 	if !commit {
 		return cutNever
@@ -91,7 +91,7 @@ func (p *proxy) next(commit bool) cut {
 		return cutNever
 	}
 	p.times--
-	p.away = p.leaving
+	p.unreachable = p.thenUnreachable
 	return p.mode
 }
 
@@ -104,7 +104,7 @@ func (p *proxy) serve() {
 			return
 		}
 		server, err := net.Dial("tcp", p.target)
-		if _, away := p.seen(); err != nil || away {
+		if _, unreachable := p.seen(); err != nil || unreachable {
 			_ = client.Close()
 			if server != nil {
 				_ = server.Close()
@@ -162,8 +162,8 @@ func (c *conversation) requests() {
 	}
 }
 
-// committed is the server's answer to a COMMIT: CommandComplete, with its length and tag.
-var committed = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
+// commitComplete is the server's answer to a COMMIT: CommandComplete, with its length and tag.
+var commitComplete = []byte("C\x00\x00\x00\x0bCOMMIT\x00")
 
 // readyForQuery is the server's answer to each Sync outside a transaction.
 var readyForQuery = []byte("Z\x00\x00\x00\x05I")
@@ -208,12 +208,12 @@ func (c *conversation) replies() {
 			continue
 		}
 		held = append(held, buffer[:n]...)
-		if at := bytes.Index(held, committed); at >= 0 {
+		if at := bytes.Index(held, commitComplete); at >= 0 {
 			switch mode {
 			case cutBefore:
 				_, _ = c.client.Write(held[:at])
 			case cutAfter:
-				_, _ = c.client.Write(held[:at+len(committed)])
+				_, _ = c.client.Write(held[:at+len(commitComplete)])
 			case forgeAll:
 				_, _ = c.client.Write(c.answer())
 			case forgeCommit:

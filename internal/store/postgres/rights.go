@@ -118,12 +118,12 @@ func (db *DB) checkRights(ctx context.Context, statement string) error {
 	return err
 }
 
-func logsInAs(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
+func logsInAs(ctx context.Context, db *sql.DB, role string) (isRole bool, err error) {
 	if role == "" {
 		return false, nil
 	}
-	err = db.QueryRowContext(ctx, `SELECT session_user = @role`, pgx.NamedArgs{"role": role}).Scan(&is)
-	return is, err
+	err = db.QueryRowContext(ctx, `SELECT session_user = @role`, pgx.NamedArgs{"role": role}).Scan(&isRole)
+	return isRole, err
 }
 
 // grantRights gives the role its rights on the current schema's tables and functions, and revokes
@@ -132,7 +132,7 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	if role == "" {
 		return nil
 	}
-	if err := makeRole(ctx, db, role); err != nil {
+	if err := ensureRole(ctx, db, role); err != nil {
 		return err
 	}
 	tx, err := db.BeginTx(ctx, nil)
@@ -148,13 +148,13 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	to := pgx.Identifier{role}.Sanitize()
 	statements := []string{"GRANT USAGE ON SCHEMA " + pgx.Identifier{schema}.Sanitize() + " TO " + to}
 	for _, table := range tables {
-		name, may := pgx.Identifier{schema, table}.Sanitize(), cmp.Or(tableRights[table], defaultRights)
+		name, rights := pgx.Identifier{schema, table}.Sanitize(), cmp.Or(tableRights[table], defaultRights)
 		statements = append(statements, "REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to,
-			"GRANT "+may+" ON "+name+" TO "+to)
+			"GRANT "+rights+" ON "+name+" TO "+to)
 	}
-	for _, work := range ownerFunctions {
+	for _, function := range ownerFunctions {
 		statements = append(statements,
-			"GRANT EXECUTE ON FUNCTION "+pgx.Identifier{schema}.Sanitize()+"."+work+" TO "+to)
+			"GRANT EXECUTE ON FUNCTION "+pgx.Identifier{schema}.Sanitize()+"."+function+" TO "+to)
 	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
@@ -164,9 +164,9 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	return tx.Commit()
 }
 
-// makeRole creates the role if it is missing, and tries to make the current user a member, so that
-// a service with the same URL can switch to it.
-func makeRole(ctx context.Context, db *sql.DB, role string) error {
+// ensureRole creates the role if it is missing, and tries to make the current user a member, so
+// that a service with the same URL can switch to it.
+func ensureRole(ctx context.Context, db *sql.DB, role string) error {
 	var exists, member bool
 	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles
   WHERE rolname = @role`, pgx.NamedArgs{"role": role}).Scan(&exists, &member)
@@ -191,19 +191,19 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 // AuditWeakness returns why the service can change or delete audit entries; "" if it can only add
 // them.
 func (db *DB) AuditWeakness(ctx context.Context) (why string, err error) {
-	var may []string
+	var granted []string
 	var owner bool
 	err = db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, `
 SELECT pg_has_role(session_user, c.relowner, 'MEMBER'),
        ARRAY(SELECT r FROM unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']) AS r WHERE has_table_privilege(c.oid, r))
-FROM pg_catalog.pg_class c WHERE c.oid = 'audit_entries'::regclass`).Scan(&owner, &may)
+FROM pg_catalog.pg_class c WHERE c.oid = 'audit_entries'::regclass`).Scan(&owner, &granted)
 	})
 	switch {
 	case err != nil:
 		return "", err
-	case len(may) > 0:
-		return "the service works as a role that may " + strings.Join(may, ", ") +
+	case len(granted) > 0:
+		return "the service works as a role that may " + strings.Join(granted, ", ") +
 				" the audit entries; only a trigger stands before it",
 			nil
 	case owner:

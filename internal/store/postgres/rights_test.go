@@ -54,19 +54,19 @@ var beyondTheRole = []string{
 func TestPostgresAuditLogIsAppendOnly(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
-	if _, err := Open(t.Context(), as(t, address, appRole), appRole); err == nil {
+	if _, err := Open(t.Context(), withLogin(t, address, appRole), appRole); err == nil {
 		t.Fatal("opened before its owner migrated it")
 	}
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
-	storetest.OK(t, Migrate(t.Context(), address, appRole))                 // again: rights are given anew
-	storetest.OK(t, Migrate(t.Context(), as(t, address, appRole), appRole)) // as the role, Migrate changes nothing
+	storetest.OK(t, Migrate(t.Context(), address, appRole))                        // again: rights are given anew
+	storetest.OK(t, Migrate(t.Context(), withLogin(t, address, appRole), appRole)) // as the role, Migrate changes nothing
 	theirs := slices.Concat(storetest.OnActs, onPostgres)
 	for name, c := range map[string]struct {
 		url, role  string
 		statements []string
 		guarded    bool
 	}{
-		"its own login":     {as(t, address, appRole), appRole, slices.Concat(theirs, beyondTheRole), true},
+		"its own login":     {withLogin(t, address, appRole), appRole, slices.Concat(theirs, beyondTheRole), true},
 		"the owner's login": {address, appRole, slices.Concat(theirs, beyondTheRole), false},
 		"one login":         {newDatabase(t), "", theirs, false},
 	} {
@@ -112,8 +112,8 @@ func refusedBy(t *testing.T, db *DB, who, statement string) {
 	}
 }
 
-// as returns the URL with another login.
-func as(t *testing.T, address, user string) string {
+// withLogin returns the URL with another login.
+func withLogin(t *testing.T, address, user string) string {
 	t.Helper()
 	u := storetest.Must(url.Parse(address))(t)
 	u.User = url.User(user)
@@ -140,7 +140,7 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	maker := "maker_" + strings.ReplaceAll(uuid.NewString()[:8], "-", "")
 	storetest.Must(conn.Exec(t.Context(), `CREATE ROLE `+maker+` LOGIN CREATEROLE CREATEDB`))(t)
 	storetest.Must(conn.Exec(t.Context(), `CREATE DATABASE `+maker+` OWNER `+maker+` TEMPLATE template0`))(t)
-	u := storetest.Must(url.Parse(as(t, server.URL(), maker)))(t)
+	u := storetest.Must(url.Parse(withLogin(t, server.URL(), maker)))(t)
 	u.Path = "/" + maker
 	role := maker + "_app"
 	storetest.OK(t, Migrate(t.Context(), u.String(), role))
@@ -160,17 +160,17 @@ func TestPostgresPingAndOpenNameMissingRights(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
-	owner, url := connect(t, as(t, address, "postgres")), as(t, address, appRole)
+	owner, url := connect(t, withLogin(t, address, "postgres")), withLogin(t, address, appRole)
 	f, db := fixtureOn(t, url, appRole)
 	each := func(change string) string {
 		return `DO $$ DECLARE t text; BEGIN FOR t IN SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
 			AND relkind IN ('r', 'p') AND NOT relispartition LOOP EXECUTE format('` + change + `', t); END LOOP; END $$`
 	}
 	for name, c := range map[string]struct {
-		breaks, mends string
-		cause         error // nil: nothing is wrong
-		says          string
-		running       bool // a running process meets it, too
+		breakSQL, fixSQL string
+		cause            error // nil: nothing is wrong
+		message          string
+		running          bool // a running process meets it, too
 	}{
 		"a right of sends":        {`REVOKE INSERT ON sends FROM sendcode_app`, `GRANT INSERT ON sends TO sendcode_app`, store.ErrNoPermission, "INSERT sends: run sendcode migrate", true},
 		"a right of a table more": {`REVOKE DELETE ON spending FROM sendcode_app`, `GRANT DELETE ON spending TO sendcode_app`, store.ErrNoPermission, "DELETE spending", false},
@@ -226,7 +226,7 @@ func TestPostgresPingAndOpenNameMissingRights(t *testing.T) {
 		},
 	} {
 		storetest.OK(t, db.Ping(t.Context()))
-		exec(t, owner, c.breaks)
+		exec(t, owner, c.breakSQL)
 		started, err := Open(t.Context(), url, appRole)
 		if err == nil {
 			storetest.OK(t, started.Close())
@@ -239,18 +239,18 @@ func TestPostgresPingAndOpenNameMissingRights(t *testing.T) {
 			for _, statement := range printedSQL.FindAllString(err.Error(), -1) {
 				exec(t, owner, statement)
 			}
-			if again, err := Open(t.Context(), url, appRole); strings.Contains(c.says, " ROLE ") || strings.Contains(c.says, " SCHEMA ") {
+			if again, err := Open(t.Context(), url, appRole); strings.Contains(c.message, " ROLE ") || strings.Contains(c.message, " SCHEMA ") {
 				storetest.OK(t, err)
 				storetest.OK(t, again.Close())
 			}
 			exec(t, owner, "ALTER ROLE sendcode_app NOBYPASSRLS")
 		}
-		exec(t, owner, c.mends)
+		exec(t, owner, c.fixSQL)
 		for what, err := range map[string]error{"a start": err, "a ping": ping} {
 			if what == "a ping" && !c.running {
 				continue
 			}
-			if !errors.Is(err, c.cause) || c.cause != nil && !strings.Contains(err.Error(), c.says) {
+			if !errors.Is(err, c.cause) || c.cause != nil && !strings.Contains(err.Error(), c.message) {
 				t.Errorf("%s: %s says %v", name, what, err)
 			}
 		}
@@ -299,8 +299,8 @@ func TestPostgresPingAsksForTheRightsOfASend(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
-	owner := connect(t, as(t, address, "postgres"))
-	f, db := fixtureOn(t, as(t, address, appRole), appRole)
+	owner := connect(t, withLogin(t, address, "postgres"))
+	f, db := fixtureOn(t, withLogin(t, address, appRole), appRole)
 	work := sendAndCheck(t, f, 0)
 	storetest.OK(t, work())
 	for table, rights := range serviceRights() {
@@ -326,7 +326,7 @@ func TestPostgresWithAPublicationOfAllTables(t *testing.T) {
 	server := servertest.Postgres(t, "wal_level=logical")
 	storetest.OK(t, Migrate(t.Context(), server.URL(), ""))
 	f, db := fixtureOn(t, server.URL())
-	work, admin := sendAndCheck(t, f, 0), connect(t, as(t, server.URL(), "postgres"))
+	work, admin := sendAndCheck(t, f, 0), connect(t, withLogin(t, server.URL(), "postgres"))
 	for name, c := range map[string]struct {
 		publication string
 		before      string
@@ -350,7 +350,7 @@ func TestPostgresWithAPublicationOfAllTables(t *testing.T) {
 			if (sent != nil) != c.fails || (ping != nil) != c.fails {
 				t.Errorf("%s: a send says %v, a ping %v", name, sent, ping)
 			}
-			db.forgetSuccess()
+			db.noteFailure()
 		}
 		exec(t, admin, `DROP PUBLICATION theirs`, `ALTER TABLE write_probe REPLICA IDENTITY FULL`, `ALTER TABLE outbox REPLICA IDENTITY DEFAULT`)
 		storetest.OK(t, work())
@@ -376,21 +376,22 @@ var foreignSettings = []string{
 // are tried at once; `make nightly` tries each alone.
 func TestPostgresSessionIsOurs(t *testing.T) {
 	t.Parallel()
-	var together [4][]string
+	var lists [4][]string
 	for i, setting := range foreignSettings {
-		together[i%len(together)] = append(together[i%len(together)], setting)
+		lists[i%len(lists)] = append(lists[i%len(lists)], setting)
 	}
-	worksBeside(t, together[:]...)
+	worksWithSettings(t, lists[:]...)
 }
 
-// worksBeside tests that the service works in a database that has each of these lists of settings.
-func worksBeside(t *testing.T, lists ...[]string) {
+// worksWithSettings tests that the service works in a database that has each of these lists of
+// settings.
+func worksWithSettings(t *testing.T, lists ...[]string) {
 	t.Helper()
 	address := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, ""))
-	admin := connect(t, as(t, address, "postgres"))
+	admin := connect(t, withLogin(t, address, "postgres"))
 	name := pgx.Identifier{admin.Config().Database}.Sanitize()
-	for work, settings := range lists {
+	for i, settings := range lists {
 		for _, setting := range settings {
 			exec(t, admin, `ALTER DATABASE `+name+` SET `+setting)
 		}
@@ -402,8 +403,8 @@ func worksBeside(t *testing.T, lists ...[]string) {
 			if err != nil {
 				return err
 			}
-			f := storetest.NewFixture(db).Beside(db).Numbered(uint64(1000 * work))
-			return errors.Join(db.Ping(t.Context()), sendAndCheck(t, f, work+1)(), db.Ping(t.Context()), db.Close())
+			f := storetest.NewFixture(db).Beside(db).Numbered(uint64(1000 * i))
+			return errors.Join(db.Ping(t.Context()), sendAndCheck(t, f, i+1)(), db.Ping(t.Context()), db.Close())
 		}()
 		if problem != nil {
 			t.Errorf("%s: %v", strings.Join(settings, "; "), problem)
@@ -429,9 +430,9 @@ func TestPostgresNamesTheStandby(t *testing.T) {
 	defer cancel()
 	storetest.Is(t, Migrate(ctx, url, appRole), store.ErrStandbyAway) // Migrate writes, because it gives the role its rights
 	other := storetest.Must(db.pool.Acquire(t.Context()))(t)          // the pool's only connection: Ping's wait for it ends with ctx
-	told := db.Ping(ctx)
+	pingErr := db.Ping(ctx)
 	other.Release()
-	storetest.Is(t, told, store.ErrStandbyAway)
+	storetest.Is(t, pingErr, store.ErrStandbyAway)
 	servertest.Await(t, "the send to end", func() bool {
 		exec(t, admin, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
 		return len(sent) == 1

@@ -62,9 +62,9 @@ func (db *DB) CountHours(ctx context.Context, life, keep time.Duration, limit in
 // countNextHour deletes counts older than age, and counts the newest due hour. It returns false if
 // there is none, or if another replica is counting.
 func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
-	mine, err := sqldb.QueryAll(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`,
+	locked, err := sqldb.QueryAll(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`,
 		sqldb.Args{"lock": int64(countHoursLockKey)})
-	if err != nil || !mine[0] {
+	if err != nil || !locked[0] {
 		return false, err
 	}
 	if err := q.ExecAll(sqldb.Args{"age": age}, deleteOldHoursSQL...); err != nil {

@@ -47,17 +47,17 @@ UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_set
 }
 
 var (
-	errDividedSessions = errors.New(
+	errTransactionPooling = errors.New(
 		"store: the pooler in front of Postgres gives a connection to each transaction, and the service needs one " +
 			"for each session: " +
 			"set pool_mode = session in PgBouncer for this database, or connect to Postgres itself")
-	errSharedLocks = errors.New(
+	errIneffectiveLocks = errors.New(
 		"store: an advisory lock of one session does not lock out another on this server, as in CockroachDB before 26.2, " +
 			"and the service counts the sends of a recipient under such a lock: use PostgreSQL")
 	errDistributedTables = errors.New(
 		"store: the database has tables that Citus distributes over several servers, where a transaction may take effect although its " +
 			"COMMIT fails, and a lock of one server does not lock out a session of another: use a database without distributed tables")
-	errFewPlaces = fmt.Errorf("store: the pooler in front of Postgres has too few connections: "+
+	errTooFewConnections = fmt.Errorf("store: the pooler in front of Postgres has too few connections: "+
 		"set default_pool_size in PgBouncer to %d for each replica, and 6 more", ConnsPerReplica)
 )
 
@@ -72,12 +72,12 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	if err := checkTables(ctx, conn); err != nil {
 		return err
 	}
-	server, err := serverPID(ctx, conn)
+	firstPID, err := serverPID(ctx, conn)
 	if err != nil {
 		return err
 	}
 	// without a pooler, the two are equal
-	pooled := server != conn.PgConn().PID()
+	pooled := firstPID != conn.PgConn().PID()
 	// a pooler without a second connection makes the client wait
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -90,13 +90,13 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	}
 	defer func() { _ = second.Close(context.WithoutCancel(ctx)) }()
 	if pooled {
-		other, err := serverPID(bounded, second)
+		secondPID, err := serverPID(bounded, second)
 		if err != nil {
 			return secondConnError(bounded, err)
 		}
-		divided, err := dividesSessions(ctx, conn, second, server, other)
-		if divided {
-			return errDividedSessions
+		perTransaction, err := poolsTransactions(ctx, conn, second, firstPID, secondPID)
+		if perTransaction {
+			return errTransactionPooling
 		}
 		if err != nil {
 			return err
@@ -123,8 +123,8 @@ func checkTables(ctx context.Context, conn *pgx.Conn) error {
 // probeLockKey is taken by nothing but checkLocks.
 const probeLockKey = migrationLockKey + 1
 
-// checkLocks returns errSharedLocks if both sessions get the same advisory lock. If another process
-// holds it, locks work.
+// checkLocks returns errIneffectiveLocks if both sessions get the same advisory lock. If another
+// process holds it, locks work.
 func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	if _, err := first.Exec(ctx, "BEGIN"); err != nil {
 		return err
@@ -140,43 +140,43 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 			return err
 		}
 	}
-	return errSharedLocks
+	return errIneffectiveLocks
 }
 
-// secondConnError returns errFewPlaces if ctx ended, because the pooler probably has no further
-// connection.
+// secondConnError returns errTooFewConnections if ctx ended, because the pooler probably has no
+// further connection.
 func secondConnError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return errFewPlaces
+		return errTooFewConnections
 	}
 	return store.WrapUnavailable(withCause(err))
 }
 
-// dividesSessions reports whether a pooler runs a connection's statements in different server
-// processes. server and other are the processes that answered on first and second. It queries both
-// connections again, several times. Meanwhile second occupies a process by an open transaction:
-// otherwise a pooler might happen to give each connection the same process again.
-func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
+// poolsTransactions reports whether a pooler runs a connection's statements in different server
+// processes. firstPID and secondPID are the processes that answered on first and second. It queries
+// both connections again, several times. Meanwhile second occupies a process by an open
+// transaction: otherwise a pooler might happen to give each connection the same process again.
+func poolsTransactions(ctx context.Context, first, second *pgx.Conn, firstPID, secondPID uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {
-		if server == other {
+		if firstPID == secondPID {
 			return true, nil
 		}
 		if _, err := second.Exec(ctx, "BEGIN"); err != nil {
 			return strings.Contains(err.Error(), "statement pooling"), err // PgBouncer's words
 		}
-		held, err := serverPID(ctx, second)
+		secondAgain, err := serverPID(ctx, second)
 		if err != nil {
 			return false, err
 		}
-		current, err := serverPID(ctx, first)
+		firstAgain, err := serverPID(ctx, first)
 		if err != nil {
 			return false, err
 		}
 		if _, err := second.Exec(ctx, "ROLLBACK"); err != nil {
 			return false, err
 		}
-		if held != other || current != server {
+		if secondAgain != secondPID || firstAgain != firstPID {
 			return true, nil
 		}
 	}

@@ -12,5 +12,5 @@ func TestPostgresSessionIsOursBesideEachSetting(t *testing.T) {
 	for _, setting := range foreignSettings {
 		alone = append(alone, []string{setting})
 	}
-	worksBeside(t, alone...)
+	worksWithSettings(t, alone...)
 }

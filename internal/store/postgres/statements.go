@@ -22,7 +22,7 @@ type preparedStatement struct {
 
 var parameterName = regexp.MustCompile(`@(\w+)`)
 
-func numbered(statement string) (p preparedStatement) {
+func numberParameters(statement string) (p preparedStatement) {
 	p.sql = parameterName.ReplaceAllStringFunc(statement, func(parameter string) string {
 		i := slices.Index(p.names, parameter[1:])
 		if i < 0 {
@@ -57,17 +57,17 @@ func (db *DB) query(ctx context.Context, conn *pgxpool.Conn, statement string, a
 	return rows
 }
 
-// prepare adds to db.prepared, and returns the statements as Postgres takes them.
-func (db *DB) prepare(statements ...[]string) []string {
+// registerStatements adds to db.prepared, and returns the statements as Postgres takes them.
+func (db *DB) registerStatements(statements ...[]string) []string {
 	return sqlgen.MapSlice(slices.Concat(statements...), func(statement string) string {
-		p := numbered(db.replaceNow(statement))
+		p := numberParameters(db.replaceNow(statement))
 		db.prepared[statement] = p
 		return p.sql
 	})
 }
 
 // failingStatement can't run without its parameter.
-var failingStatement = numbered("SELECT @missing::int").sql
+var failingStatement = numberParameters("SELECT @missing::int").sql
 
 // prepareStatements prepares the statements in one round trip and runs none: pgx first prepares all
 // statements of a batch, then binds parameters and stops, because failingStatement gets none. If a

@@ -68,12 +68,12 @@ func (db *DB) runOnWriter(ctx context.Context,
 	defer panics.Recover(panics.Batch, func() { notCommitted, err = true, store.WrapUnavailable(panics.Err) })
 	conn, err := db.writers.Acquire(ctx)
 	if err != nil {
-		db.forgetSuccess()
+		db.noteFailure()
 		return true, err
 	}
 	defer conn.Release() // closes it if its transaction is still open
 	if notCommitted, err = transaction(conn); err != nil {
-		db.forgetSuccess()
+		db.noteFailure()
 	}
 	if conn.Conn().PgConn().TxStatus() == 'E' { // a statement failed; without a ROLLBACK, Release would close the connection
 		_, _ = conn.Exec(ctx, "ROLLBACK")
@@ -84,11 +84,11 @@ func (db *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// forgetSuccess notes that a transaction of DB.writers failed: LastSendCommit is nil until a send
-// is committed, and the next Ping looks for room on the disk.
-func (db *DB) forgetSuccess() {
+// noteFailure notes that a transaction of DB.writers failed: LastSendCommit is nil until a send
+// is committed, and the next Ping checks the disk's free space.
+func (db *DB) noteFailure() {
 	db.committed.Store(nil)
-	db.roomy.Store(false)
+	db.spaceChecked.Store(false)
 }
 
 // runAndCommit sends the queued statements and a COMMIT. `read` gets the statements' results. If

@@ -19,8 +19,8 @@ import (
 )
 
 // withCause adds why Postgres can't write: ErrNoSpace, ErrReadOnly, ErrNoPermission or
-// ErrNoPartition, or errFewPlaces if PgBouncer ended a wait for a connection. If another account
-// has the identity, it returns ErrIdentityTaken.
+// ErrNoPartition, or errTooFewConnections if PgBouncer ended a wait for a connection. If another
+// account has the identity, it returns ErrIdentityTaken.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -35,7 +35,7 @@ func withCause(err error) error {
 	case ok && e.Code == "23514" && e.ConstraintName == "": // no partition for the row; a violated CHECK would have a name
 		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
 	case ok && strings.Contains(e.Message, "query_wait_timeout"):
-		return fmt.Errorf("%w: %w", errFewPlaces, err)
+		return fmt.Errorf("%w: %w", errTooFewConnections, err)
 	case ok && e.ConstraintName == "accounts_identity":
 		return store.ErrIdentityTaken
 	}
@@ -112,15 +112,15 @@ func (db *DB) Ping(ctx context.Context) error {
 	}
 	ctx, cancel := store.WithCallTimeout(ctx)
 	defer cancel()
-	anyway := !db.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
+	checkSpace := !db.spaceChecked.Swap(true) // a send that fails from here on makes the next Ping look again
 	var partition bool
 	var applied map[int64]string
 	var denied *string
-	probe := func(write, takeBack string, args pgx.NamedArgs) error {
+	probe := func(write, cleanUp string, args pgx.NamedArgs) error {
 		return db.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 			var b pgx.Batch
 			b.Queue(db.replaceNow(write), args)
-			b.Queue(takeBack)
+			b.Queue(cleanUp)
 			results := conn.SendBatch(ctx, &b)
 			defer results.Close()
 			if err := results.QueryRow().Scan(&partition, &applied, &denied); err != nil {
@@ -129,12 +129,12 @@ func (db *DB) Ping(ctx context.Context) error {
 			return results.Close()
 		})
 	}
-	err = probe(pingSQL, deleteProbeRowsSQL, pgx.NamedArgs{"anyway": anyway, "lasts": diskSpaceCheckInterval})
+	err = probe(pingSQL, deleteProbeRowsSQL, pgx.NamedArgs{"anyway": checkSpace, "lasts": diskSpaceCheckInterval})
 	if slices.Contains(probeStates, sqlState(err)) {
 		err = probe(pingWithoutRoomSQL, deleteProbeClaimSQL, pgx.NamedArgs{})
 	}
 	if err != nil {
-		db.roomy.Store(false)
+		db.spaceChecked.Store(false)
 	}
 	if errors.Is(err, store.ErrNoSpace) {
 		_ = db.Run(ctx, "Ping", sqldb.InOrder, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // otherwise other replicas notice later
@@ -168,8 +168,8 @@ func explainStandby(config *pgx.ConnConfig, apply func(context.Context, *pgx.Con
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	conn, failed := pgx.ConnectConfig(ctx, config)
-	if failed != nil {
+	conn, connErr := pgx.ConnectConfig(ctx, config)
+	if connErr != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(ctx) }()

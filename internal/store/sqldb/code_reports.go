@@ -22,10 +22,10 @@ WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
 // Report writes the caller's report on a code that the caller checks, and returns the changed
-// verification. key is the hash of the report's Idempotency-Key, or nil. Report adds the event tell
+// verification. key is the hash of the report's Idempotency-Key, or nil. Report adds the event
 // for ReportApproved, or if AddExpiryEvents may have passed the code. A repeated report changes
 // nothing, and neither does a report after an approval. Error: fault.NotFound.
-func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, tell store.NewEvent) (v store.Verification, err error) {
+func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, event store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound
 	}
@@ -45,10 +45,10 @@ func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte,
 		// this commit.
 		late := v.Reported == "" && v.CanceledAt.IsZero() && v.ExpiresAt.Before(q.Now.Add(-store.CallTimeout))
 		if r == store.ReportFailed {
-			tell.ID = store.ExpiryEventID(v)
+			event.ID = store.ExpiryEventID(v)
 		}
 		if changed && err == nil && (r == store.ReportApproved || late) {
-			err = q.AddAppEvents(id, "", tell)
+			err = q.AddAppEvents(id, "", event)
 		}
 		if changed && err == nil && r == store.ReportApproved {
 			err = q.exec(LiftDisprovedOfRecipientSQL, Args{"now": q.Now, "recipient": v.Recipient})

@@ -100,7 +100,7 @@ func (db *DB) writeConversions(ctx context.Context, begin, end []store.LowConver
 ) (begun, ended []store.LowConversion, err error) {
 	err = db.Write(ctx, "JudgeConversions", func(q Tx) error {
 		begun, ended = nil, nil
-		tell := func(l store.LowConversion, kind string) error {
+		addEvent := func(l store.LowConversion, kind string) error {
 			e, err := event(l.App, kind)
 			if err != nil || e.Type == "" {
 				return err
@@ -116,7 +116,7 @@ func (db *DB) writeConversions(ctx context.Context, begin, end []store.LowConver
 			insert, args := lowConversionTable.InsertSQL(store.InsertedColumn, &l)
 			done, err := q.Change(insert+` ON CONFLICT DO NOTHING`, args)
 			if err == nil && done {
-				begun, err = append(begun, l), tell(l, store.ConversionLow)
+				begun, err = append(begun, l), addEvent(l, store.ConversionLow)
 			}
 			if err != nil {
 				return err
@@ -126,7 +126,7 @@ func (db *DB) writeConversions(ctx context.Context, begin, end []store.LowConver
 			done, err := q.Change(endLowConversionSQL, Args{"id": l.ID, "now": q.Now})
 			if err == nil && done {
 				l.EndedAt = q.Now
-				ended, err = append(ended, l), tell(l, store.ConversionRecovered)
+				ended, err = append(ended, l), addEvent(l, store.ConversionRecovered)
 			}
 			if err != nil {
 				return err

@@ -22,7 +22,7 @@ type exportTable struct {
 	where   string         // the WHERE clause that selects the rows of @recipient, after the JOIN that it needs, if any
 	key     []store.Column // the key of a row, with the alias of its table; in the order of the recipient's index, if there is one
 	columns []store.Column
-	instead map[string]string // SQL that is read in place of a column
+	readAs  map[string]string // SQL that is read in place of a column
 	leftOut map[string]string // columns by reason
 }
 
@@ -40,8 +40,8 @@ func instants(names ...string) []store.Column {
 	return sqlgen.MapSlice(names, func(name string) store.Column { return store.Column{Name: name, Field: new(time.Time)} })
 }
 
-// ofRefusals returns the columns of refusals without the network.
-func ofRefusals() []store.Column {
+// refusalTableColumns returns the columns of refusals without the network.
+func refusalTableColumns() []store.Column {
 	return slices.DeleteFunc(new(store.SendOrRefusal).Columns(), func(c store.Column) bool {
 		return c.Flags&store.InsertedByRefusal == 0 || c.Name == "network"
 	})
@@ -74,13 +74,13 @@ var exportTables = map[string]exportTable{
 		about: "Each message to you that was requested, and what became of it; kept for {retention}. The network of the browser is given where its code was entered: otherwise another person may have typed your address.",
 		where: `WHERE t.recipient = @recipient`, key: append(instants("t.logged_at"), texts("t.id")...),
 		columns: exported(new(store.Send).Columns(), texts("receipt")...),
-		instead: map[string]string{"network": byApprovedSQL},
+		readAs:  map[string]string{"network": byApprovedSQL},
 		leftOut: map[string]string{hashReason: "recipient", holderReason: "verification_id"},
 	},
 	"refusals": {
 		about: "Each request for a message to you that a limit refused; kept for {retention}.",
 		where: `WHERE t.recipient = @recipient`, key: append(instants("t.logged_at"), texts("t.id")...),
-		columns: exported(ofRefusals()),
+		columns: exported(refusalTableColumns()),
 		leftOut: map[string]string{
 			hashReason: "recipient", holderReason: "verification_id", othersReason: "network",
 			"0 in a row that names you": "recipients",
@@ -111,7 +111,7 @@ var exportTables = map[string]exportTable{
 		about: "Why messages to you are or were stopped, such as a complaint or a mailbox that does not exist; kept for {retention} after its end.",
 		where: `WHERE t.recipient = @recipient`, key: texts("t.id"),
 		columns: exported(new(store.Suppression).Columns(), instants("held_until")...),
-		instead: map[string]string{"detail": `CASE WHEN t.reason = 'manual' THEN '' ELSE t.detail END`},
+		readAs:  map[string]string{"detail": `CASE WHEN t.reason = 'manual' THEN '' ELSE t.detail END`},
 		leftOut: map[string]string{hashReason: "address recipient", staffReason: "created_by lifted_by", wordsReason: "lifted_why"},
 	},
 	"provider_events": {
@@ -174,14 +174,14 @@ type exportedColumn struct {
 	new       func() (destination any, value func() any)
 }
 
-func (e exportTable) exported() []exportedColumn { return exportedColumns(e.columns, "t.", e.instead) }
+func (e exportTable) exported() []exportedColumn { return exportedColumns(e.columns, "t.", e.readAs) }
 
 // keys returns the columns by which the export sorts the table.
 func (e exportTable) keys() []exportedColumn { return exportedColumns(e.key, "", nil) }
 
-func exportedColumns(columns []store.Column, alias string, instead map[string]string) (all []exportedColumn) {
+func exportedColumns(columns []store.Column, alias string, readAs map[string]string) (all []exportedColumn) {
 	for _, column := range columns {
-		c := exportedColumn{name: column.Name, sql: cmp.Or(instead[column.Name], alias+column.Name)}
+		c := exportedColumn{name: column.Name, sql: cmp.Or(readAs[column.Name], alias+column.Name)}
 		switch column.Field.(type) {
 		case *int, *time.Duration:
 			c.new = func() (any, func() any) { n := new(int64); return n, func() any { return *n } }

@@ -30,11 +30,11 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// addBefore adds the condition that a row is older than mark, unless mark is nil. columns are the
-// row's time and ID.
-func (c *Conditions) addBefore(columns string, mark *store.Cursor) {
-	if mark != nil {
-		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
+// addBefore adds the condition that a row is older than cursor, unless cursor is nil. columns are
+// the row's time and ID.
+func (c *Conditions) addBefore(columns string, cursor *store.Cursor) {
+	if cursor != nil {
+		c.Add("("+columns+") < (?, ?)", cursor.At, cursor.ID)
 	}
 }
 
@@ -126,12 +126,12 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds From, To, Before and After. With sought, it adds them in a form that no index
-// serves, so that the planner uses the index which the caller's conditions bound already.
-func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
+// AddTimeRange adds From, To, Before and After. With hideFromPlanner, it adds them in a form that
+// no index serves, so that the planner uses the index which the caller's conditions bound already.
+func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, hideFromPlanner bool) {
 	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
-		if sought {
+		if hideFromPlanner {
 			text = "(" + text + ") IS TRUE"
 		}
 		c.Add(text, args...)

@@ -35,8 +35,8 @@ var (
 	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id`
 )
 
-func eventRankSQL(of string) string {
-	return `CASE ` + of +
+func eventRankSQL(event string) string {
+	return `CASE ` + event +
 		` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
 }
 
@@ -44,14 +44,14 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 	` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
 // IngestProviderEvent records a provider's event on a send that it accepted. In the same
-// transaction it adds the suppression, if suppress.For > 0, and the events tell for the app. A
+// transaction it adds the suppression, if suppress.For > 0, and the events for the app. A
 // bounce for good marks the send as bounced without a change of its status.
 //
 // A second event of a kind isn't recorded, and IngestProviderEvent returns false. All bounces are
 // of one kind. But a bounce for good that follows a temporary one still marks the send, and a hard
 // bounce still adds the suppression. Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
-	tell ...store.NewEvent,
+	events ...store.NewEvent,
 ) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
 	recorded, err := WriteWithResult(ctx, db, "IngestProviderEvent", func(q Tx) (bool, error) {
@@ -74,7 +74,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		if err != nil || !recorded {
 			return false, err
 		}
-		if err := q.AddAppEvents(e.Send, e.Detail, tell...); err != nil {
+		if err := q.AddAppEvents(e.Send, e.Detail, events...); err != nil {
 			return false, err
 		}
 		return true, q.exec(setWorstEventSQL, Args{"id": e.Send, "kind": e.Kind})
@@ -88,7 +88,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 // RecordReceipt records a text message's receipt, Delivered or Undelivered. It returns false if the
 // send can't have gone out or has a receipt, except that Undelivered may become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
-	tell ...store.NewEvent,
+	events ...store.NewEvent,
 ) (bool, error) {
 	statement := db.Dialect.pick(addDeliveredMinuteSQL)
 	if status == store.Undelivered {
@@ -100,7 +100,7 @@ func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Stat
 		if err != nil || !changed {
 			return false, err
 		}
-		if err := q.AddAppEvents(id, "", tell...); err != nil {
+		if err := q.AddAppEvents(id, "", events...); err != nil {
 			return false, err
 		}
 		return true, q.ExecAll(args, statement)

@@ -30,13 +30,13 @@ const (
 // as it has a send in flight or with a refund due. SQLite has no partitions, and deletes
 // verifications and failures with their sends.
 //
-// times is large for verifications: a dropped partition deletes the sends of a week at once, but
-// their verifications are deleted row by row (24,000 take 100 ms).
+// limitFactor is large for verifications: a dropped partition deletes the sends of a week at once,
+// but their verifications are deleted row by row (24,000 take 100 ms).
 var agedTables = [...]struct {
-	table, due, order string
-	times             int  // a step deletes at most times * @limit rows
-	partitioned       bool // only in Postgres, which has partitions
-	endsByItself      bool // the retention period doesn't apply, so StorageStatus counts no row
+	table, condition, order string
+	limitFactor             int  // a step deletes at most limitFactor * @limit rows
+	partitioned             bool // only in Postgres, which has partitions
+	ignoresRetention        bool // the retention period doesn't apply, so StorageStatus counts no row
 }{
 	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true, false},
 	{
@@ -57,27 +57,27 @@ var agedTables = [...]struct {
 var rowLocationColumn = dialectSQL{"ctid", "rowid"}
 
 // deleteAgedSQL skips rows that another replica has locked.
-func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
+func (d dialect) deleteAgedSQL(table, condition, order string, limitFactor int) string {
 	place := d.pick(rowLocationColumn)
 	return fmt.Sprintf("DELETE FROM %s WHERE %s %s", table, place,
-		d.inSubquery(d.lockRows(fmt.Sprintf("SELECT o.%s FROM %s o WHERE %s ORDER BY %s LIMIT %d * @limit", place, table, due,
-			order, times))))
+		d.inSubquery(d.lockRows(fmt.Sprintf("SELECT o.%s FROM %s o WHERE %s ORDER BY %s LIMIT %d * @limit", place, table, condition,
+			order, limitFactor))))
 }
 
 // deleteWithSendsSQL deletes the sends @ids, after what belongs to them: Erase finds a verification
 // through its sends, so no send may go before its verification.
 func (d dialect) deleteWithSendsSQL() []string {
 	among := d.inList("ids")
-	due := `o.id ` + d.inSubquery(`SELECT s.verification_id FROM sends s WHERE s.id `+among)
+	condition := `o.id ` + d.inSubquery(`SELECT s.verification_id FROM sends s WHERE s.id `+among)
 	var failures string
 	if d == SQLite {
-		due += ` AND o.id NOT IN (SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r))`
+		condition += ` AND o.id NOT IN (SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r))`
 		failures = `DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before AND id ` + among
 	} else {
-		due += ` AND ` + settledVerificationSQL
+		condition += ` AND ` + settledVerificationSQL
 	}
 	return []string{
-		d.deleteAgedSQL("verifications", due, "o.id", 1), failures, `DELETE FROM provider_events WHERE send_id ` + among,
+		d.deleteAgedSQL("verifications", condition, "o.id", 1), failures, `DELETE FROM provider_events WHERE send_id ` + among,
 		`DELETE FROM sends WHERE id ` + among,
 	}
 }
@@ -93,10 +93,10 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
   (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @late)` +
 		count(`sends s WHERE s.logged_at < @before AND `+settledSendSQL+` ORDER BY s.logged_at`)
 	for _, a := range agedTables {
-		if d == SQLite && a.partitioned || a.endsByItself {
+		if d == SQLite && a.partitioned || a.ignoresRetention {
 			sql += ", 0"
 		} else {
-			sql += count(a.table + ` o WHERE ` + a.due + ` ORDER BY ` + a.order)
+			sql += count(a.table + ` o WHERE ` + a.condition + ` ORDER BY ` + a.order)
 		}
 	}
 	return sql
@@ -125,8 +125,8 @@ func (s storageStatus) combined() store.StorageStatus {
 }
 
 // DeleteAged deletes what was logged before store.RetentionCutoff of age: at most limit sends,
-// oldest first, and at most times as many rows of each of agedTables. With age 0 it deletes only
-// limiter events, carriers' holds and Idempotency-Keys' claims that have ended.
+// oldest first, and at most limitFactor times as many rows of each of agedTables. With age 0
+// it deletes only limiter events, carriers' holds and Idempotency-Keys' claims that have ended.
 //
 // A send in flight stays until its outcome, and a send with a refund due until the refund, each
 // with its verification. With partitions, DeleteAged first drops the oldest one, unless a row in it
@@ -209,7 +209,7 @@ func (t Tx) deleteAged(before time.Time, limit int) (gone store.DeletedRows, err
 		if t.Dialect == SQLite && a.partitioned {
 			continue
 		}
-		n, err := t.Run(t.Dialect.deleteAgedSQL(a.table, a.due, a.order, a.times), args, nil)
+		n, err := t.Run(t.Dialect.deleteAgedSQL(a.table, a.condition, a.order, a.limitFactor), args, nil)
 		if err != nil {
 			return gone, err
 		}

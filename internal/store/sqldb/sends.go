@@ -91,42 +91,42 @@ func (db *DB) SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails,
 	return ReadWithResult(ctx, db, "SendDetails", func(q Tx) (store.SendDetails, error) { return q.sendDetails(id) })
 }
 
-func (t Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
-	story.Send, err = queryFirst(t, withClockColumn(&story.Now, sendOrRefusalFields),
+func (t Tx) sendDetails(id uuid.UUID) (details store.SendDetails, err error) {
+	details.Send, err = queryFirst(t, withClockColumn(&details.Now, sendOrRefusalFields),
 		`SELECT @now, s.* FROM (`+sendsAndRefusalsSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
-		return story, err
+		return details, err
 	}
-	if story.Suppressions, err = t.suppressions(store.SuppressionIDs(story.Send.Send)); err != nil {
-		return story, err
+	if details.Suppressions, err = t.suppressions(store.SuppressionIDs(details.Send.Send)); err != nil {
+		return details, err
 	}
-	if story.Send.MayBeStoppedByPause() {
+	if details.Send.MayBeStoppedByPause() {
 		pauses, err := QueryAll(t, prefixPauseTable.Destinations, prefixPauseSQL+pauseAtSendEndSQL,
 			Args{
-				"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt,
-				"verification": story.Send.VerificationID,
+				"app": details.Send.App, "prefix": details.Send.Prefix, "at": details.Send.FinishedAt,
+				"verification": details.Send.VerificationID,
 			})
 		if err != nil {
-			return story, err
+			return details, err
 		}
 		if len(pauses) > 0 {
-			story.Pause = &pauses[0]
+			details.Pause = &pauses[0]
 		}
 	}
-	story.Events, err = QueryAll(t, providerEventTable.Destinations, providerEventsSQL, Args{"id": id})
-	if err != nil || story.Send.VerificationID == "" {
-		return story, err
+	details.Events, err = QueryAll(t, providerEventTable.Destinations, providerEventsSQL, Args{"id": id})
+	if err != nil || details.Send.VerificationID == "" {
+		return details, err
 	}
-	v, err := t.Verification(story.Send.VerificationID)
+	v, err := t.Verification(details.Send.VerificationID)
 	if errors.Is(err, fault.NotFound) {
-		return story, nil
+		return details, nil
 	}
 	if err != nil {
-		return story, err
+		return details, err
 	}
-	story.Verification = &v
-	story.Related, err = t.relatedRows(v)
-	return story, err
+	details.Verification = &v
+	details.Related, err = t.relatedRows(v)
+	return details, err
 }
 
 // SendsOfVerificationSQL is the condition for the sends s of the verification @id. @its_recipient

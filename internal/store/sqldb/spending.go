@@ -42,16 +42,16 @@ func (db *DB) Spend(ctx context.Context, charges []store.SMSCharge) (charged []s
 	slices.SortFunc(charges, func(a, b store.SMSCharge) int { return strings.Compare(a.Cap, b.Cap) })
 	charged, err = WriteWithResult(ctx, db, "Spend", func(q Tx) (charged []store.SpentCharge, err error) {
 		for _, c := range charges {
-			at := store.SpentCharge{SMSCharge: c, Period: store.PeriodStart(c.Per, q.Now)}
-			at.Used, err = queryFirst(q, OneColumn[int64], spendSQL,
-				Args{"cap": c.Cap, "period": at.Period, "amount": c.Amount, "limit": c.Limit})
+			spent := store.SpentCharge{SMSCharge: c, Period: store.PeriodStart(c.Per, q.Now)}
+			spent.Used, err = queryFirst(q, OneColumn[int64], spendSQL,
+				Args{"cap": c.Cap, "period": spent.Period, "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, fault.NotFound) {
 				refusedBy = c.Cap
 			}
 			if err != nil {
 				return nil, err
 			}
-			charged = append(charged, at)
+			charged = append(charged, spent)
 		}
 		return charged, nil
 	})

@@ -13,16 +13,16 @@ const cancelSQL = `
 UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
-// Cancel cancels a verification and, in the same transaction, adds the events tell. It returns
+// Cancel cancels a verification and, in the same transaction, adds the events. It returns
 // false if the verification has ended or is unknown.
-func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
+func (db *DB) Cancel(ctx context.Context, id string, events ...store.NewEvent) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
 	}
-	return WriteWithResult(ctx, db, "Cancel", func(q Tx) (bool, error) { return q.cancel(id, tell) })
+	return WriteWithResult(ctx, db, "Cancel", func(q Tx) (bool, error) { return q.cancel(id, events) })
 }
 
-func (t Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
+func (t Tx) cancel(id string, events []store.NewEvent) (bool, error) {
 	ok, err := t.Change(cancelSQL, Args{"id": id})
 	if err != nil {
 		return false, err
@@ -30,7 +30,7 @@ func (t Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
 	if !ok {
 		return false, t.exec(confirmSQL, Args{"id": id})
 	}
-	return true, t.AddAppEvents(id, "", tell...)
+	return true, t.AddAppEvents(id, "", events...)
 }
 
 // setCanceledIfOpenSQL is an assignment for UPDATE verifications.
@@ -42,9 +42,9 @@ UPDATE verifications SET not_me_at = @now,` + setCanceledIfOpenSQL + `
 WHERE id = @id AND not_me_at IS NULL`
 
 // ReportNotMe records that the recipient didn't ask for the verification, cancels it unless it is
-// approved or expired, and adds the event tell with the status that it then has. A repeated call
+// approved or expired, and adds the event with the status that it then has. A repeated call
 // changes nothing. Error: fault.NotFound.
-func (db *DB) ReportNotMe(ctx context.Context, id string, tell store.NewEvent) (store.Verification, error) {
+func (db *DB) ReportNotMe(ctx context.Context, id string, event store.NewEvent) (store.Verification, error) {
 	return WriteWithResult(ctx, db, "ReportNotMe", func(q Tx) (store.Verification, error) {
 		first, err := q.Change(notMeSQL, Args{"id": id})
 		if err != nil {
@@ -57,11 +57,11 @@ func (db *DB) ReportNotMe(ctx context.Context, id string, tell store.NewEvent) (
 		case !first:
 			return v, q.exec(confirmSQL, Args{"id": id})
 		case !v.ApprovedAt.IsZero():
-			tell.Status = "approved"
+			event.Status = "approved"
 		case v.CanceledAt.IsZero():
-			tell.Status = "expired"
+			event.Status = "expired"
 		}
-		return v, q.AddAppEvents(id, "", tell)
+		return v, q.AddAppEvents(id, "", event)
 	})
 }
 
@@ -86,13 +86,13 @@ const SetCheckKeySQL = `UPDATE verifications SET check_key = @key WHERE id = @id
 
 // CancelByAdministrator is Cancel with an audit entry. The entry's outcome is AuditFailed if the
 // verification has ended or is unknown. For an ID that isn't valid text, no entry is written.
-func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
+func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, events ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.AreValidTexts(id) {
 		return false, err
 	}
 	return WriteWithResult(ctx, db, "CancelByAdministrator", func(q Tx) (bool, error) {
-		ok, err := q.cancel(id, tell)
+		ok, err := q.cancel(id, events)
 		if err != nil {
 			return false, err
 		}

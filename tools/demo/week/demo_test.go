@@ -16,8 +16,9 @@ import (
 	"sendcode/internal/store/sqlite"
 )
 
-// After play, the database has sends of both channels with every outcome, refusals by several
-// rules, and audit entries. The service starts on this database and prints its usual banner.
+// After simulateWeek, the database has sends of both channels with every outcome, refusals by
+// several rules, and audit entries. The service starts on this database and prints its usual
+// banner.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -25,7 +26,7 @@ func TestDemo(t *testing.T) {
 		servertest.OK(t, err)
 	}
 	dir := t.TempDir()
-	cfg, err := play(t.Context(), []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, dir)
+	cfg, err := simulateWeek(t.Context(), []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, dir)
 	must(err)
 	file, err := sqlite.Open(t.Context(), filepath.Join(dir, config.DatabaseFile), time.Now)
 	must(err)
@@ -79,10 +80,10 @@ type stopper func()
 
 func (s stopper) Write(text []byte) (int, error) { s(); return len(text), nil }
 
-// play fails for an address that other machines can reach. It ignores variables other than
+// simulateWeek fails for an address that other machines can reach. It ignores variables other than
 // SENDCODE_ADDR.
 func TestDemoReadsTheAddress(t *testing.T) {
-	_, err := play(t.Context(), []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, t.TempDir())
+	_, err := simulateWeek(t.Context(), []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:80 can be reached from other machines") {
 		t.Error(err)
 	}

@@ -37,50 +37,50 @@ func Serve(ctx context.Context, environ []string, logger *slog.Logger, out io.Wr
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cfg, err := play(ctx, environ, dir)
+	cfg, err := simulateWeek(ctx, environ, dir)
 	if err != nil {
 		return err
 	}
 	return app.Run(ctx, cfg, app.ReloadOptions{}, logger, out)
 }
 
-// play fills an empty directory with the week before now, and returns the settings of a service on
-// it.
-func play(ctx context.Context, environ []string, dir string) (served config.Config, err error) {
+// simulateWeek fills an empty directory with the week before now, and returns the settings of a
+// service on it.
+func simulateWeek(ctx context.Context, environ []string, dir string) (serviceConfig config.Config, err error) {
 	other := func(entry string) bool { return !strings.HasPrefix(entry, "SENDCODE_ADDR=") }
 	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml",
 		"SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
-	// played is no copy of served, because copies share Apps: served must lack the generated keys,
-	// so that app.Run prints them.
-	var played config.Config
-	for _, cfg := range []*config.Config{&played, &served} {
+	// simulationConfig is no copy of serviceConfig, because copies share Apps: serviceConfig must
+	// lack the generated keys, so that app.Run prints them.
+	var simulationConfig config.Config
+	for _, cfg := range []*config.Config{&simulationConfig, &serviceConfig} {
 		*cfg, err = config.Load(environ, func(string) ([]byte, error) { return []byte(configYAML), nil })
 		if err != nil {
-			return served, err
+			return serviceConfig, err
 		}
 	}
-	if !served.Loopback() {
-		return served, fmt.Errorf("%s can be reached from other machines; the demonstration shows every code, "+
-			"so give it an address of this machine", served.Addr)
+	if !serviceConfig.Loopback() {
+		return serviceConfig, fmt.Errorf("%s can be reached from other machines; the demonstration shows every code, "+
+			"so give it an address of this machine", serviceConfig.Addr)
 	}
-	if _, err := played.LoadOrCreateSecrets(dir); err != nil {
-		return served, err
+	if _, err := simulationConfig.LoadOrCreateSecrets(dir); err != nil {
+		return serviceConfig, err
 	}
-	ring, err := keys.Parse(played.SecretKeys.Reveal())
+	ring, err := keys.Parse(simulationConfig.SecretKeys.Reveal())
 	if err != nil {
-		return served, err
+		return serviceConfig, err
 	}
 	clock := newSimulatedClock(time.Now().Add(-length).UTC().Truncate(time.Second))
 	db, err := sqlite.Open(ctx, filepath.Join(dir, config.DatabaseFile), clock.Now)
 	if err != nil {
-		return served, err
+		return serviceConfig, err
 	}
 	mails := newMailServer(clock)
 	w := &week{
 		receipts: db.Store(), clock: clock, mailServer: mails, rng: newSeededRand(2), begin: clock.Now(),
 		Process: verificationtest.New(verificationtest.Settings{
-			Set:   played.PolicySet(clock.Now()),
-			Vault: keys.Vault{IndexKey: played.IndexKeyBytes(), Folding: played.Folding(), Ring: ring},
+			Set:   simulationConfig.PolicySet(clock.Now()),
+			Vault: keys.Vault{IndexKey: simulationConfig.IndexKeyBytes(), Folding: simulationConfig.Folding(), Ring: ring},
 		},
 			core.Dependencies{
 				DB: db.Store(), Sender: mails, Carrier: carrier{mails}, Now: clock.Now,
@@ -88,5 +88,5 @@ func play(ctx context.Context, environ []string, dir string) (served config.Conf
 			}),
 	}
 	w.plan()
-	return served, errors.Join(w.play(ctx), db.Close())
+	return serviceConfig, errors.Join(w.runSteps(ctx), db.Close())
 }

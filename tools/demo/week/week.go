@@ -173,14 +173,14 @@ func (w *week) plan() {
 }
 
 // signInStep returns a step in which a person requests a code, and usually enters it.
-func (w *week) signInStep(who person, purpose string) weekStep {
+func (w *week) signInStep(visitor person, purpose string) weekStep {
 	return func(ctx context.Context) error {
-		answer, err := w.requestCode(ctx, who, purpose)
+		answer, err := w.requestCode(ctx, visitor, purpose)
 		if err != nil || !answer.Admitted {
 			return err
 		}
 		status := store.Delivered
-		if who.channel == recipient.SMS {
+		if visitor.channel == recipient.SMS {
 			if w.oneIn(30) {
 				status = store.Undelivered
 			}
@@ -192,8 +192,8 @@ func (w *week) signInStep(who person, purpose string) weekStep {
 				return err
 			})
 		}
-		if code := w.mailServer.lastCode(who.to); code != "" && !who.entersNothing && status == store.Delivered {
-			w.scheduleAfter(9+w.rng.IntN(100), w.enterCodeStep(who, answer.View.ID, code))
+		if code := w.mailServer.lastCode(visitor.to); code != "" && !visitor.entersNothing && status == store.Delivered {
+			w.scheduleAfter(9+w.rng.IntN(100), w.enterCodeStep(visitor, answer.View.ID, code))
 		}
 		return nil
 	}
@@ -202,10 +202,10 @@ func (w *week) signInStep(who person, purpose string) weekStep {
 // guess is a step in which an attacker requests a code for guessedPerson, and guesses the code five
 // times.
 func (w *week) guess(ctx context.Context) error {
-	who := newVisitor(guessedPerson, "bank", attackerIP)
-	answer, err := w.requestCode(ctx, who, "login")
+	visitor := newVisitor(guessedPerson, "bank", attackerIP)
+	answer, err := w.requestCode(ctx, visitor, "login")
 	for n := 0; n < 5 && err == nil && answer.Admitted; n++ {
-		w.scheduleAfter(3+4*n, w.enterCodeStep(who, answer.View.ID, "000000"))
+		w.scheduleAfter(3+4*n, w.enterCodeStep(visitor, answer.View.ID, "000000"))
 	}
 	return err
 }
@@ -226,7 +226,7 @@ func (w *week) scheduleAction(at time.Time, what, reason string,
 	})
 }
 
-func (w *week) play(ctx context.Context) error {
+func (w *week) runSteps(ctx context.Context) error {
 	flushed := w.begin
 	for len(w.steps) > 0 && ctx.Err() == nil {
 		next := w.steps[0]
@@ -245,17 +245,17 @@ func (w *week) play(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (w *week) requestCode(ctx context.Context, who person, purpose string) (verification.Answer, error) {
+func (w *week) requestCode(ctx context.Context, visitor person, purpose string) (verification.Answer, error) {
 	answer, err := w.Codes.Send(ctx, verification.Request{
-		Caller: who.Caller, Channel: string(who.channel), To: who.to,
-		Purpose: purpose, Locale: who.locale,
+		Caller: visitor.Caller, Channel: string(visitor.channel), To: visitor.to,
+		Purpose: purpose, Locale: visitor.locale,
 	})
 	return answer, ignoreLockout(err)
 }
 
-func (w *week) enterCodeStep(who person, id, typed string) weekStep {
+func (w *week) enterCodeStep(visitor person, id, code string) weekStep {
 	return func(ctx context.Context) error {
-		_, err := w.Codes.Check(ctx, who.Caller, id, typed)
+		_, err := w.Codes.Check(ctx, visitor.Caller, id, code)
 		return ignoreLockout(err)
 	}
 }

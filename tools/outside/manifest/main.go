@@ -107,13 +107,13 @@ func checkObjects(file string, text []byte) (err error) {
 		if len(object) == 0 {
 			continue
 		}
-		var is struct{ APIVersion, Kind string }
-		wrong := yaml.Unmarshal(object, &is)
+		var meta struct{ APIVersion, Kind string }
+		wrong := yaml.Unmarshal(object, &meta)
 		if wrong == nil {
-			wrong = checkObject(is.APIVersion+" "+is.Kind, object)
+			wrong = checkObject(meta.APIVersion+" "+meta.Kind, object)
 		}
 		if wrong != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %s: %w", file, is.Kind, wrong))
+			err = errors.Join(err, fmt.Errorf("%s: %s: %w", file, meta.Kind, wrong))
 		}
 	}
 	return err

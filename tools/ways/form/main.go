@@ -43,14 +43,14 @@ func signIn(ctx context.Context, page, service, key, to string) error {
 		return err
 	}
 	const address, code = "input[type=email]", "input.code"
-	if err := typed(ctx, address, to+"\r"); err != nil {
+	if err := typeInto(ctx, address, to+"\r"); err != nil {
 		return err
 	}
-	newestCode, err := newest(ctx, service, key, to)
+	newestCode, err := waitForCode(ctx, service, key, to)
 	if err != nil {
 		return err
 	}
-	if err := typed(ctx, code, newestCode); err != nil {
+	if err := typeInto(ctx, code, newestCode); err != nil {
 		return err
 	}
 	// The page's server accepts no forms, so the test ends before the request.
@@ -72,8 +72,8 @@ func signIn(ctx context.Context, page, service, key, to string) error {
 	return err
 }
 
-// typed waits for a field of the widget, and types into it.
-func typed(ctx context.Context, selector, text string) error {
+// typeInto waits for a field of the widget, and types into it.
+func typeInto(ctx context.Context, selector, text string) error {
 	if err := until(ctx, field(selector)); err != nil {
 		return err
 	}
@@ -92,22 +92,22 @@ func until(ctx context.Context, expression string) error {
 
 // repeat calls try until it returns true or an error.
 func repeat(ctx context.Context, try func() (bool, error)) error {
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
 	for {
-		if is, err := try(); is || err != nil {
+		if done, err := try(); done || err != nil {
 			return err
 		}
 		select {
-		case <-again.C:
+		case <-ticker.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// newest waits for a mail to the address, and returns its code.
-func newest(ctx context.Context, service, key, to string) (code string, err error) {
+// waitForCode waits for a mail to the address, and returns its code.
+func waitForCode(ctx context.Context, service, key, to string) (code string, err error) {
 	err = repeat(ctx, func() (bool, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, service+"/mailbox/messages", nil)
 		if err != nil {

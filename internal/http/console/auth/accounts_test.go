@@ -81,13 +81,13 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	r := newRig(t)
 	r.As("reader")
 	b := r.Browser()
-	wrong, unknown := b.LoginAs("the-reader", "x"), b.LoginAs("the-stranger", "x")
-	want(t, wrong, http.StatusUnauthorized)
-	want(t, unknown, http.StatusUnauthorized)
+	wrongPassword, unknownName := b.LoginAs("the-reader", "x"), b.LoginAs("the-stranger", "x")
+	want(t, wrongPassword, http.StatusUnauthorized)
+	want(t, unknownName, http.StatusUnauthorized)
 	plain := func(s, name string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(s, name, ""), "8 tries", "9 tries")
 	}
-	if a, b := plain(wrong.Body.String(), "the-reader"), plain(unknown.Body.String(), "the-stranger"); a != b {
+	if a, b := plain(wrongPassword.Body.String(), "the-reader"), plain(unknownName.Body.String(), "the-stranger"); a != b {
 		t.Errorf("the answers differ:\n%s\n%s", a, b)
 	}
 	want(t, b.LoginAs(strings.Repeat("x", 33), "x"), http.StatusUnprocessableEntity)

@@ -74,8 +74,8 @@ func (handlers *Handlers) showAuditPage(c echo.Context, status int, rawQuery str
 		return err
 	}
 	// if this page has both the beginning and the end of an action, only the end is shown
-	p.Rows = slices.DeleteFunc(p.Rows, func(begun store.AuditEntry) bool {
-		return slices.ContainsFunc(p.Rows, func(end store.AuditEntry) bool { return begun.ID != uuid.Nil && end.Completes == begun.ID })
+	p.Rows = slices.DeleteFunc(p.Rows, func(entry store.AuditEntry) bool {
+		return slices.ContainsFunc(p.Rows, func(end store.AuditEntry) bool { return entry.ID != uuid.Nil && end.Completes == entry.ID })
 	})
 	v := auditView{Page: layout.NewPage(c, "acts.title", "acts"), PaginatedRows: p, Problem: problem, Typed: refusedForm}
 	v.Actions = layout.FieldOptions(v.W, "acts", "action", p.Filter.What, auth.RecordedActions()...)

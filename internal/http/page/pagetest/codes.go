@@ -53,20 +53,20 @@ type Codes struct {
 	texts  verification.LocaleChooser
 	sendMu sync.RWMutex // locked while BlockSends blocks Send
 
-	mu         sync.Mutex
-	offered    policy.Set
-	life       time.Duration
-	format     code.Format // of later codes
-	locked     bool
-	sends      int
-	checks     int
-	asks       []verification.Request
-	names      []string     // the IDs of verifications: the nth is that of "verification-n"
-	rightCodes []string     // their codes
-	newest     *store.Work  // nil: nothing was sent
-	ended      bool         // the newest send has an outcome
-	nextStatus store.Status // the outcome of later messages
-	hold       time.Duration
+	mu           sync.Mutex
+	offered      policy.Set
+	life         time.Duration
+	format       code.Format // of later codes
+	locked       bool
+	sends        int
+	checks       int
+	sendRequests []verification.Request
+	names        []string     // the IDs of verifications: the nth is that of "verification-n"
+	rightCodes   []string     // their codes
+	newest       *store.Work  // nil: nothing was sent
+	ended        bool         // the newest send has an outcome
+	nextStatus   store.Status // the outcome of later messages
+	hold         time.Duration
 }
 
 // newCodes returns the use cases with these rules and this clock, without verifications.
@@ -196,11 +196,11 @@ func (c *Codes) Verification(n int) verification.View {
 	return a.View
 }
 
-// Asks returns all calls of Send, admitted or not.
-func (c *Codes) Asks() []verification.Request {
+// SendRequests returns all calls of Send, admitted or not.
+func (c *Codes) SendRequests() []verification.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.asks)
+	return slices.Clone(c.sendRequests)
 }
 
 // Wait returns how long the next mail to an address must wait now.
@@ -388,14 +388,14 @@ func (c *Codes) realID(name string) string {
 }
 
 // Send implements api.CodeService.
-func (c *Codes) Send(ctx context.Context, ask verification.Request) (verification.Answer, error) {
+func (c *Codes) Send(ctx context.Context, request verification.Request) (verification.Answer, error) {
 	c.sendMu.RLock()
 	defer c.sendMu.RUnlock()
 	c.mu.Lock()
-	c.asks = append(c.asks, ask)
-	ask.Resend = c.realID(ask.Resend)
+	c.sendRequests = append(c.sendRequests, request)
+	request.Resend = c.realID(request.Resend)
 	c.mu.Unlock()
-	a, err := c.Process.Send(ctx, ask)
+	a, err := c.Process.Send(ctx, request)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if a.Admitted && !a.Replayed {

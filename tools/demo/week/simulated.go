@@ -73,7 +73,7 @@ func (m *mailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Resul
 			code = found[1]
 		}
 	}
-	receipt.Took = m.take(mail.To, code)
+	receipt.Took = m.simulateAttempt(mail.To, code)
 	return receipt, err
 }
 
@@ -82,11 +82,12 @@ type carrier struct{ *mailServer }
 
 // Send always succeeds.
 func (c carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
-	return delivery.Result{Provider: "twilio", CarrierID: m.ID, ReplyCodes: "200", Took: c.take(m.To, m.Code)}, nil
+	return delivery.Result{Provider: "twilio", CarrierID: m.ID, ReplyCodes: "200", Took: c.simulateAttempt(m.To, m.Code)}, nil
 }
 
-// take remembers the code, moves the clock forward by a random time, and returns that time.
-func (m *mailServer) take(to, code string) time.Duration {
+// simulateAttempt remembers the code, moves the clock forward by a random time, and returns that
+// time.
+func (m *mailServer) simulateAttempt(to, code string) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.codes[to] = code

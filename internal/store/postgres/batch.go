@@ -16,21 +16,21 @@ import (
 	"sendcode/internal/store/batch"
 )
 
-// together answers every call or returns an error, after which runTogether runs only the unanswered
+// batchFunc answers every call or returns an error, after which runBatch runs only the unanswered
 // calls. With brief, statements wait only briefly for locks.
-type together[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
+type batchFunc[In, Answer any] func(ctx context.Context, brief bool, calls []*batch.Call[In, Answer]) error
 
 // parts is how many parts a failed batch is divided into: 256 calls run in parts of 32, then of 4,
 // then each alone.
 const parts = 8
 
-// runTogether runs a batch. If it fails and one call may be the cause, by its data or a lock, it
+// runBatch runs a batch. If it fails and one call may be the cause, by its data or a lock, it
 // divides the batch into parts, and failed parts again, until the failing call runs alone and gets
 // the error.
 //
 // Parts wait only briefly for locks, so that a call that waits for one doesn't delay the others.
 // All parts have the deadline of ctx, at which the remaining calls get an error.
-func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run together[In, Answer]) {
+func runBatch[In, Answer any](ctx context.Context, brief bool, calls []*batch.Call[In, Answer], run batchFunc[In, Answer]) {
 	err := run(ctx, brief, calls)
 	if err == nil {
 		return
@@ -38,7 +38,7 @@ func runTogether[In, Answer any](ctx context.Context, brief bool, calls []*batch
 	calls = slices.DeleteFunc(slices.Clone(calls), (*batch.Call[In, Answer]).Answered)
 	if n := len(calls); n > 1 && !errors.Is(err, fault.Uncertain) && causedByOneCall(err) {
 		for part := range slices.Chunk(calls, (n+parts-1)/parts) {
-			runTogether(ctx, true, part, run)
+			runBatch(ctx, true, part, run)
 		}
 		return
 	}
