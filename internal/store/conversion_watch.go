@@ -26,7 +26,7 @@ type ConversionWatch struct {
 // didn't arrive.
 var DefaultConversionWatch = ConversionWatch{Span: 50 * time.Minute, Age: 10 * time.Minute, Sends: 1000, Percent: 5}
 
-// Conversion has the messages of an app to strangers, and how many of their codes were entered.
+// Conversion counts the messages of an app to strangers, and their codes that were entered.
 type Conversion struct {
 	App             string
 	Sends, Approved int

@@ -13,7 +13,7 @@ import (
 func Peer(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr // a middleware has set the address without a port
+		return r.RemoteAddr // from a Unix socket, or set by a middleware without a port
 	}
 	return host
 }

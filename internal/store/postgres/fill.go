@@ -211,7 +211,8 @@ func (f *fill) makePartitions(ctx context.Context) error {
 	return nil
 }
 
-// copyTable also compares the numbers of rows.
+// copyTable copies a table's rows from the file. It fails if the columns or the numbers of rows
+// differ.
 func (f *fill) copyTable(ctx context.Context, table string) error {
 	described, _ := f.tx.Query(ctx, "SELECT * FROM "+table+" LIMIT 0")
 	described.Close()

@@ -231,7 +231,7 @@ func (db *DB) execReturningIDs(ctx context.Context, brief bool, statement string
 	defer panics.Recover(panics.Batch, func() { err = store.WrapUncertain(panics.Err) })
 	changed = map[uuid.UUID]bool{}
 	err = withConn(ctx, db.finishers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		var trip pgx.Batch // a transaction of both statements
+		var trip pgx.Batch // Postgres runs its statements in one transaction
 		if brief {
 			db.queue(&trip, waitBrieflySQL)
 		}

@@ -22,9 +22,9 @@ WHERE id = @id AND masked <> '•••' AND caller_checks AND reported NOT IN (
 const confirmSQL = `UPDATE verifications SET reported = reported WHERE id = @id`
 
 // Report writes the caller's report on a code that the caller checks, and returns the changed
-// verification. key is the hash of the report's Idempotency-Key, or nil. Report adds the event
-// for ReportApproved, or if AddExpiryEvents may have passed the code. A repeated report changes
-// nothing, and neither does a report after an approval. Error: fault.NotFound.
+// verification, or fault.NotFound if no verification has the ID. key is the hash of the report's
+// Idempotency-Key, or nil. Report adds the event for ReportApproved, or if AddExpiryEvents may have
+// passed the code. A repeated report changes nothing, and neither does a report after an approval.
 func (db *DB) Report(ctx context.Context, id string, r store.Report, key []byte, event store.NewEvent) (v store.Verification, err error) {
 	if !store.AreValidTexts(id) {
 		return v, fault.NotFound

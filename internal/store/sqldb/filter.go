@@ -282,7 +282,8 @@ func PostgresPartitionsSinceSQL(at string) string {
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// addIDRange adds PostgresPartitionsSinceSQL's condition for a range; zero times don't bound it.
+// addIDRange bounds the IDs on each side as PostgresPartitionsSinceSQL does, for the same reason. A
+// zero time bounds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxIDTimeDrift))

@@ -213,8 +213,9 @@ func (db *DB) PrefixPauses(ctx context.Context,
 	return list, now, err
 }
 
-// LiftPrefixPause ends a pause and returns it. act may be nil. If the pause had ended already,
-// LiftPrefixPause writes nothing, not even act, and done is false. Error: fault.NotFound.
+// LiftPrefixPause ends a pause and returns it, or fault.NotFound if no pause has the ID. act may be
+// nil. If the pause had ended already, LiftPrefixPause writes nothing, not even act, and done is
+// false.
 func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 	act *store.AuditEntry,
 ) (lifted store.PrefixPause, done bool, err error) {

@@ -110,7 +110,7 @@ func (db *DB) LiftedBursts(ctx context.Context) (list []store.Burst, err error) 
 	return list, err
 }
 
-// Suppress returns false if there is a suppression with the same ID.
+// Suppress adds a suppression, unless there is one with the same ID.
 func (t Tx) Suppress(x store.Suppression) (added bool, err error) {
 	insert, args := suppressionTable.InsertSQL(store.InsertedColumn, &x)
 	return t.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)

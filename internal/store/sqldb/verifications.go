@@ -42,8 +42,8 @@ UPDATE verifications SET not_me_at = @now,` + setCanceledIfOpenSQL + `
 WHERE id = @id AND not_me_at IS NULL`
 
 // ReportNotMe records that the recipient didn't ask for the verification, cancels it unless it is
-// approved or expired, and adds the event with the status that it then has. A repeated call
-// changes nothing. Error: fault.NotFound.
+// approved or expired, and adds the event with the status that it then has. It returns
+// fault.NotFound if no verification has the ID. A repeated call changes nothing.
 func (db *DB) ReportNotMe(ctx context.Context, id string, event store.NewEvent) (store.Verification, error) {
 	return WriteWithResult(ctx, db, "ReportNotMe", func(q Tx) (store.Verification, error) {
 		first, err := q.Change(notMeSQL, Args{"id": id})

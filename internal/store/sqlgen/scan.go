@@ -109,7 +109,7 @@ func parseCodeChecks(text string) (list []store.Check, err error) {
 	return list, nil
 }
 
-// AppendCheck writes the format of parseCodeChecks.
+// AppendCheck appends a check in the format that parseCodeChecks reads.
 func AppendCheck(buf []byte, c store.Check) []byte {
 	return append(append(strconv.AppendInt(buf, c.At.UnixMicro(), 10), ' '), c.Network...)
 }
