@@ -103,7 +103,7 @@ func TestSignatureOfAFailedRequestIsNotUsed(t *testing.T) {
 			for range 3 {
 				post(body, fault.Unavailable, http.StatusServiceUnavailable, 1)
 			}
-			r.Sleep(7*time.Hour + 30*time.Minute) // Mailgun's last repetition
+			r.Sleep(7*time.Hour + 30*time.Minute) // Mailgun repeats a request for 8 hours
 			post(body, nil, http.StatusOK, 1)
 			post(body+" ", nil, http.StatusOK, 0)
 		})

@@ -199,9 +199,8 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.do(chromedp.KeyEvent("?"))
 		w.wantEval(`String(`+keys+`)`, shown)
 	}
-	// Empty fields are left out of the address, and a click anywhere in a row opens the row. By the
-	// keyboard a choice applies with Enter, and the focus comes back. After Back, the fields have
-	// the filters of the shown rows.
+	// Empty fields are left out of the address. Enter applies a choice made by keyboard, and the
+	// focus comes back to its field. After Back, the fields have the filters of the shown rows.
 	w.do(chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"))
 	w.wantEval(`document.querySelector("[name=status]").value + location.search`, "refused")
 	w.leads("/admin?status=refused", chromedp.KeyEvent(kb.Enter))
@@ -217,6 +216,7 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.wantEval(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, "0")
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
 	w.leads("/admin?status=refused", chromedp.Focus(chromedp.CSS(`[name=status]`)), chromedp.KeyEvent("r"+kb.Enter))
+	// A click anywhere in a row opens the row.
 	for _, cell := range []string{"td.is", "td.to", "td.quota"} {
 		w.wantEval(`(([x, y]) => document.elementFromPoint(x, y).closest("a").pathname === document.querySelector("a[data-row]").pathname)(
 			(({ x, y, width, height }) => [x + width / 2, y + height - 2])(document.querySelector("`+cell+`").getBoundingClientRect())) + ""`, "true")

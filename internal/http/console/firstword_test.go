@@ -85,7 +85,7 @@ var firstWords = []struct{ typed, says string }{
 	{`{"id":"{verification}","status":"pending","to":"m•••@example.com"}`, mariasSend},
 	{`{\"request_id\":\"req-of-maria-0001\"}`, mariasSend},
 	{"From: Shop <noreply@shop.example>\nTo: Maria <maria@example.com>", maria},
-	// Numbers, in any spelling.
+	// Numbers in any spelling, and a carrier's message ID. A part of a number finds nothing.
 	{"+49 151 23456789", nina},
 	{"0049-151-23456789", nina},
 	{"tel:+49(0)15123456789", nina},

@@ -311,7 +311,8 @@ func (console *Console) searchAddress(ctx context.Context, typed string) (findin
 		return finding{address: u.RequestURI()}, nil
 	}
 	plain := strings.Join(strings.Fields(recipient.AsRead(typed)), " ")
-	// known returns the finding of an ID or a hash of which the database may have no row.
+	// known returns the finding of a search by ID or hash. If the search found no rows, the typed
+	// text may still be a request's ID. If it is none, the error is a *fault.InvalidError.
 	known := func(address string, rows []store.SendOrRefusal, err error) (finding, error) {
 		if err == nil && len(rows) == 0 {
 			address = ""

@@ -311,7 +311,7 @@ func messagesWithoutCodes(t *testing.T, tab *browsertest.Tab, names ...string) {
 		if noCodes[name] == "" {
 			g.run(`navigator.credentials.get = () => { waits.push({}); return {}; }`)
 		}
-		g.Until(`el.shadowRoot.querySelector('#country')`) // the offer came; one country needs no choice
+		g.Until(`el.shadowRoot.querySelector('#country')`) // the offer came; with one country, #country is a hidden input
 		g.Fill("#phone", pagetest.Number+"\r")
 		g.card("code")
 		g.Until(`waits.length === 1`)

@@ -107,7 +107,7 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	w.Advance(61 * time.Second)
 	b.jump(61*time.Second, 61*time.Second)
 	b.until(`said.includes('You can request another code now.')`)
-	b.card("ask") // the reached limit no longer counts
+	b.card("ask") // the minute of the reached limit is over
 	is(t, b.value("#to"), pagetest.Address)
 	b.click("#send")
 	b.card("code", "Check your mail", "Next code at", "min")

@@ -37,7 +37,7 @@ func (h *head) add(read []byte) bool {
 		case b == '\n' && h.text:
 			h.lines, h.text = h.lines+1, false
 		case b == '\n':
-			h.ended = h.lines > 0 // net/http skips blank lines before a head
+			h.ended = h.lines > 0 // net/http skips blank lines after a POST
 		case b == '&' && h.lines == 0:
 			h.names, h.text = h.names+1, true
 		case b != '\r':

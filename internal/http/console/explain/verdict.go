@@ -142,8 +142,10 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 	return v
 }
 
-// untilNextTime also returns the time until the code expires, since the time line changes then. The
-// waits of rules count by themselves, since the limiter's clock may differ from the database's.
+// untilNextTime returns the time until the page changes next, or 0. That is the next instant in the
+// verdict's texts, the end of the lockouts or of a rule's wait, or the code's expiry, which changes
+// the time line. The rules' waits come from their decisions, because the limiter's clock may differ
+// from the database's.
 func (vi verdictInput) untilNextTime(v Verdict) (first time.Duration) {
 	waits := []time.Duration{vi.longestLockout()}
 	for _, d := range []*quota.Decision{vi.facts.Quota, vi.facts.Strangers} {

@@ -38,8 +38,8 @@ func EncodeCursor(m store.Cursor) string {
 
 // DecodeCursor decodes a cursor that EncodeCursor made. It returns false for every other text.
 func DecodeCursor(text string) (store.Cursor, bool) {
-	// The decoder would skip line breaks. A text with line breaks is longer than a cursor, so this
-	// check refuses it.
+	// DecodeString skips line breaks, so it would accept a cursor with line breaks added. Such a
+	// text is too long for this check.
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
 		return store.Cursor{}, false
 	}

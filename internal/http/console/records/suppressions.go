@@ -150,7 +150,7 @@ func (v suppressionsView) ReasonText(s store.Suppression) string {
 	return explain.SuppressionSummary(s, v.W)
 }
 
-// State returns the label of a suppression: it holds, was lifted, or has ended.
+// State returns the label of a suppression: active, lifted or ended.
 func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
 	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }

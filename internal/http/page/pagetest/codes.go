@@ -141,7 +141,7 @@ func (c *Codes) Pause(ch recipient.Channel) {
 	})
 }
 
-// SetCountries sets the countries that text messages go to, in alphabetical order. Without
+// SetCountries sets the countries that text messages go to. The caller sorts them. Without
 // countries, text messages are off.
 func (c *Codes) SetCountries(countries ...string) {
 	c.change(func() {
