@@ -66,7 +66,7 @@ func KeepPostgres(ctx context.Context, dir string) (*PostgresServer, error) {
 	return startPostgres(ctx, fastTempDir(), fill, []string{"fsync=on", "full_page_writes=on"})
 }
 
-// startPostgres is StartPostgres with a cluster in a directory of parent, which fill makes.
+// startPostgres starts a server in a new directory under parent. fill makes the server's cluster.
 func startPostgres(ctx context.Context, parent string, fill func(*PostgresServer, context.Context) error,
 	settings []string,
 ) (*PostgresServer, error) {

@@ -110,7 +110,7 @@ func (n noMonths) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer
 	return n.Database.Begin(ctx, in)
 }
 
-// neverSettles is a database whose Ping fails, so package repair never learns which sends it has
+// neverSettles is a database whose Ping fails, so package repair never learns which sends were
 // written.
 type neverSettles struct{ core.Database }
 

@@ -275,7 +275,8 @@ func (a *App) Serve(ctx context.Context) error {
 // Addr returns the address of the API and the page.
 func (a *App) Addr() string { return a.listeners[0].Addr().String() }
 
-// adminAddr returns the API's address if the console has no listener of its own.
+// adminAddr returns the console's address. That is the API's address if the console has no listener
+// of its own.
 func (a *App) adminAddr() string { return a.listeners[len(a.listeners)-1].Addr().String() }
 
 // Mailbox returns the dev mailbox, or nil if a mail server is configured.

@@ -185,8 +185,8 @@ func dialWithLittleRoom(t *testing.T, addr string) net.Conn {
 }
 
 // inUse returns how much memory a collection found in use: heap and stacks. MemStats.HeapAlloc
-// would include what was allocated since that collection. Hundreds of goroutines may run before
-// this one does again, so that depends on GOGC and on how busy the machine is.
+// would include what was allocated since that collection. How much that is depends on GOGC and on
+// how busy the machine is, because hundreds of goroutines may run before this one does again.
 func inUse() int64 {
 	runtime.GC()
 	found := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}

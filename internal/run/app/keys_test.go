@@ -77,8 +77,7 @@ func (k *keyedDatabase) wantReport(c *keyCheck, want string) {
 	storetest.Equal(k.T, "missing", reported, want)
 }
 
-// A key counts as missing from the first code that needs it, until these codes have expired and no
-// sealed row uses the key.
+// A key that the ring lacks counts as missing while an unexpired code or a sealed row needs it.
 func TestKeyCheckMissesAKeyThatRowsNeed(t *testing.T) {
 	k := newKeyedDatabase(t)
 	old, fresh := k.process(k1, "i"), k.process(k2+","+k1, "i")

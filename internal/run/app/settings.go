@@ -46,7 +46,7 @@ func apiKeys(cfg config.Config) api.Keys {
 			key := &api.Key{
 				App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,
 				Known: kind == verification.BackEnd && k.Trust == config.KnownKeyTrust,
-				Local: cfg.LocalPublicKey != "" && kind == verification.BackEnd, // the only secret key is the generated one
+				Local: cfg.LocalPublicKey != "" && kind == verification.BackEnd, // then the only secret key is the generated one
 			}
 			if kind == verification.Browser {
 				key.Origins = a.Origins

@@ -254,8 +254,8 @@ func (a *App) loadSavedEvents(ctx context.Context) error {
 	return nil
 }
 
-// openMailServers opens the dev mailbox, an SMTP server in this process, if no mail server is
-// configured.
+// openMailServers opens the configured mail servers. If there are none, it opens the dev mailbox,
+// an SMTP server in this process.
 func (a *App) openMailServers() error {
 	url := a.cfg.SMTPURL
 	if url == "" {

@@ -137,7 +137,7 @@ func (ss *settingsSource) readVariable(name string, mayBeFile bool) (s locatedVa
 // byteOrderMark begins a file of UTF-8 that some editors of Windows have saved.
 const byteOrderMark = "\ufeff"
 
-// readSecretFile returns the value in a file. where is the variable or the setting that names the
+// readSecretFile returns the value in a file. source is the variable or the setting that names the
 // file, for messages.
 func (ss *settingsSource) readSecretFile(path, source string) (s locatedValue, problem string) {
 	content, err := ss.readFile(path)

@@ -120,8 +120,8 @@ func (l *loader) complete() {
 	}
 }
 
-// completeAndCheckPurposes adds the default purpose, and records a mistake for each purpose whose
-// policy does not limit recipients.
+// completeAndCheckPurposes adds the default purpose, and records a mistake for each policy that
+// a purpose names and that does not limit recipients.
 func (l *loader) completeAndCheckPurposes() {
 	c := l.config
 	if c.Purposes == nil {

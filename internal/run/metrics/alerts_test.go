@@ -218,12 +218,14 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeFewCodesComeBack", 40 * m, 0, 0, values{ // codes that their callers check
 			sends("sent", `email",code="caller`): "0+0x8 0+5x400", approvedByMail: stays}},
 		{"SendcodeSendsFail", 10 * m, 20 * m, 0, values{sent: "0+1x400", sends("failed", "email"): "0+0x8 0+2x400"}},
-		// The servers refuse from minute 2 on. A page comes within two more minutes.
+		// From minute 2 on, over 80 % of what is sent is refused. A page comes within two more
+		// minutes.
 		{"SendcodeSendsRefused", 2 * m, 3 * m, 0, values{accepted: "0+90x8 720+0x400", rejected: "0+0x8 0+90x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "0+3x8 24+0x400", rejected: "0+0x8 0+3x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "0+100x8 800+19x400", rejected: "0+0x8 0+81x400"}},
 		{"SendcodeSendsRefused", 2 * m, soon, 0, values{accepted: stays, rejected: "0+0x8 21+0x400"}},
 		{"SendcodeSendsRefused", 2 * m, soon, 8 * m, values{accepted: "0+0x20 0+5x400", rejected: "0+0x8 0+10x12 120+0x400"}},
+		// 20 refusals within two minutes cause no page, and neither do 79 %.
 		{"SendcodeSendsRefused", 10 * m, 0, 0, values{accepted: stays, rejected: "0+0x8 20+0x400"}},
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{accepted: stays, rejected: "0+0x8 0+2.5x400"}},
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{accepted: "0+100x8 800+21x400", rejected: "0+0x8 0+79x400"}},

@@ -16,8 +16,9 @@ import (
 	"sendcode/internal/run/app/doctor"
 )
 
-// One of the three masters of a Redis Cluster is killed. Then the process alone decides for the
-// buckets of that master, and only for these. No recipient gets more codes than the policy allows.
+// One of the three masters of a Redis Cluster is killed. Then each process decides for the buckets
+// of that master without Redis, and only for these. No recipient gets more codes than the policy
+// allows.
 func TestClusterMasterIsKilled(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Write(`limits: {calls: [{name: calls, key: user, limit: 100, window: 300s}]}
