@@ -38,7 +38,7 @@ func TestIngestOutcomes(t *testing.T) {
 			"i@example.com": {feedback.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut, ""},
 			"l@example.com": {feedback.Bounced, "550 5.1.1", store.ProviderBounced, "", delivery.AnotherReason},
 			"m@example.com": {feedback.BouncedForGood, "", store.ProviderBounced, "", delivery.AnotherReason}, // Mailgun's "Too old"
-			// SendGrid reports a full mailbox like this.
+			// The first of these rows is how SendGrid reports a full mailbox.
 			"n@example.com":    {feedback.BouncedForGood, "552 5.2.2", store.ProviderBounced, "", ""},
 			"o@example.com":    {feedback.BouncedForGood, "550 5.0.0", store.ProviderBounced, "", ""},
 			"p@example.com":    {feedback.Bounced, "550", store.ProviderBounced, store.CauseHardBounce, delivery.MissingMailbox},

@@ -59,7 +59,7 @@ func TestPanicInAnAttemptEndsOnlyItsSend(t *testing.T) {
 	servertest.OK(t, postgres.Migrate(t.Context(), url, ""))
 	server := smtptest.Start(t, smtptest.Script{})
 	var mu sync.Mutex
-	after := "" // the next connections break after this
+	after := "" // new connections panic once they have written this text; "": never
 	plant := func(s string) { mu.Lock(); defer mu.Unlock(); after = s }
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)

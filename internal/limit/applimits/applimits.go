@@ -147,8 +147,8 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-// run decides in this process while the limiter is unavailable. A client that disconnects can't
-// keep its event from being counted: only a wait for a place ends with ctx.
+// run makes the limiter decide or, while the limiter is unavailable, this process. A client that
+// disconnects can't keep its event from being counted: only a wait for a place ends with ctx.
 func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {

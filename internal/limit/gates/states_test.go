@@ -570,7 +570,8 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 		r.SendTo("eve@example.com")
 		began := time.Now()
 		a := r.AskAt(other, vtest.AskFor(vtest.Ana), false)
-		r.WantQuota("a refusal", a.Quota, "[0 3 0]", time.Minute-time.Since(began)+lasts) // counted from the request for the rows
+		// The limiter decides when the rows are requested, not when they have been read.
+		r.WantQuota("a refusal", a.Quota, "[0 3 0]", time.Minute-time.Since(began)+lasts)
 		read.Wait()
 	})
 }

@@ -74,7 +74,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.RefuseTo(vtest.Ana) // the limiter counts what the database has reset
 		r.LoseLimiter()
 		r.QuotaOf("")
-		r.Limiter.Intercept(nil) // the outage lasts, and the limiter is called
+		r.Limiter.Intercept(nil) // the gates still regard the limiter as away, but ResetQuota calls it
 		r.NoError(r.Svc.Administration.ResetQuota(r.Context(), r.AnaTarget(), vtest.AuditEntry("quota.reset")))
 		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.SendTo(vtest.Ana)

@@ -1,7 +1,8 @@
-// Package support has the actions of administrators on recipients and codes: reset, export, erase,
-// cancel, resend, reveal and suppress. Each is recorded in the audit log before it takes effect, or
-// in the same transaction. Package console checks the administrator's role before it calls this
-// package.
+// Package support has the actions of administrators. On recipients and codes: reset, export, erase,
+// cancel, resend, reveal, suppress, and lift a suppression. Others: lift the pause of a prefix,
+// send a test message, and accept a subscription of a provider's topic. Each is recorded in the
+// audit log before it takes effect, or in the same transaction. Package console checks the
+// administrator's role before it calls this package.
 //
 // Resends go through package verification, so both gates decide them.
 package support

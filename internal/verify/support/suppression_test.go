@@ -165,7 +165,7 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.Suppress(vtest.Ana, time.Hour)
 		dead := r.Replica(&vtest.MailServer{}) // not started, so it takes over no row
-		dead.Outbox.Capacity = 0               // each row that it takes goes back to the database at once
+		dead.Outbox.Capacity = 0               // without capacity, it leaves the row that it writes to another process
 		a := r.AskAt(dead, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(10 * time.Second)
 		vtest.Equal(r, "the send: Status", r.Status(a), "failed suppressed")

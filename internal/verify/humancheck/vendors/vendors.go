@@ -145,7 +145,7 @@ func (v *Verifier) Health() delivery.Health { return v.breaker.Health() }
 
 // Check returns the error of a context that ended, and no other.
 func (v *Verifier) Check(ctx context.Context, q humancheck.VendorQuery) (humancheck.Result, error) {
-	// A token is claimed by its bytes, so it must have only one form.
+	// A token is remembered as spent by its bytes. If it had a second form, it would pass twice.
 	if q.Token == "" || strings.ContainsFunc(q.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return rejected.result, nil
 	}
