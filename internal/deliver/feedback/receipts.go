@@ -126,7 +126,8 @@ func (r *ReceiptRecorder) Poll(ctx context.Context) (more bool, err error) {
 	return false, polls.Wait()
 }
 
-// poll does nothing if the carrier has no receipt yet: the next poll is already in the database.
+// poll asks the carrier for one receipt. If there is none yet, poll does nothing more, because the
+// next poll is already in the database.
 func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)

@@ -204,7 +204,7 @@ func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	return true
 }
 
-// routeByName returns an empty route if no carrier has this name.
+// routeByName returns the route of a carrier, or an empty route if no carrier has this name.
 func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	for _, r := range c.routes {
 		if r.Carrier.Name() == name {

@@ -121,8 +121,8 @@ func measuresOf(m store.Measures, sent int) codeMeasures {
 func isoTime(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
 // summarize returns the statistics for the time range of q. current has the database's numbers of
-// this range, and before those of the previous range of the same length. domains has the mail
-// domains with the most failed mails.
+// this range, and previous has those of the range before it, of the same length. domains has the
+// mail domains with the most failed mails.
 func summarize(q store.StatsQuery, current, previous store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: isoTime(q.From), To: isoTime(q.To), IntervalSeconds: int(q.IntervalLength / time.Second),

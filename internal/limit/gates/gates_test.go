@@ -333,7 +333,7 @@ func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
 		send(false, 30*time.Second)
 		r.Limiter.Intercept(nil)
 		r.Sleep(time.Second)
-		send(false, 28*time.Second) // the limiter has one of the three
+		send(false, 28*time.Second) // the limiter has counted only the first of the three sends
 		send(false, 27*time.Second)
 		r.Sleep(26 * time.Second)
 		send(true, 0)

@@ -227,7 +227,7 @@ func (s *SavedEvents) addTo(ctx context.Context, to Limiter, group map[string][]
 				continue
 			}
 			a := quota.AgedEvent{ID: e.ID, Age: now.Add(-s.ahead()).Sub(e.At)}
-			if to == Limiter(s.silent) { // now is of this limiter's clock
+			if to == Limiter(s.silent) { // now was read from this limiter's clock
 				a.AsOf = now
 			}
 			keep, aged = max(keep, e.Until.Sub(e.At)), append(aged, a)

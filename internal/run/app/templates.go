@@ -42,8 +42,8 @@ type appTemplates struct {
 	texts map[string]*message.TextRenderer
 }
 
-// readAppTemplates fails if a template can't be rendered, or if a text message would have too many
-// segments.
+// readAppTemplates reads and checks the templates of the apps that have their own. It fails if a
+// template can't be rendered, or if checkTexts fails.
 func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
 	own = appTemplates{mails: map[string]*message.MailRenderer{}, texts: map[string]*message.TextRenderer{}}
 	for _, app := range cfg.Apps {

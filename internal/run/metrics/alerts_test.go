@@ -28,7 +28,7 @@ var (
 )
 
 // labelsOfMetrics returns the labels of every metric, by the metric's name. It fails the test if
-// package app does not call a method whose name begins with Register.
+// there is a Register… method that package app does not call.
 func labelsOfMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	m, health := New(), func() []delivery.Health { return []delivery.Health{{Server: "app/one"}} }

@@ -16,7 +16,7 @@ import (
 	vtest "sendcode/internal/verify/verification/verificationtest"
 )
 
-// A suppression holds for exactly the time SuppressFor, for the app whose mail bounced and for
+// A suppression stops mails for exactly the time SuppressFor, of the app whose mail bounced, and to
 // exactly this address, even if the limiter fails.
 func TestSuppressed(t *testing.T) {
 	folds := func(s *vtest.Settings) {
@@ -124,8 +124,8 @@ func TestSuppressByHandAndLift(t *testing.T) {
 	})
 }
 
-// For a phone number, a suppression, its end and an erasure hold for its handset, with or without
-// Argentina's 9 and Mexico's 1.
+// A suppression of a phone number, the end of the suppression, and an erasure apply to both forms
+// of the number, with and without Argentina's 9 and Mexico's 1.
 func TestSuppressionsOfNumbersFollowTheCountedForm(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"+541166773399", "+5491166773399"},

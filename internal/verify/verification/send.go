@@ -204,7 +204,7 @@ func decidingContext(client context.Context) (context.Context, context.CancelFun
 	return context.WithDeadline(context.WithoutCancel(client), by)
 }
 
-// answerBy returns when the answer to a send is due, unless the caller waits for the outcome.
+// answerBy returns when the answer to a send is due if the caller does not wait for the outcome.
 func answerBy(client, deciding context.Context) time.Time {
 	by, _ := deciding.Deadline()
 	if end, ok := client.Deadline(); ok && end.Equal(by) {

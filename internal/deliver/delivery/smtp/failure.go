@@ -106,9 +106,9 @@ func blameRecipient(fail, keptFailure *delivery.Error, stranger bool) {
 	}
 }
 
-// endedBoth reports whether a mail ended first a keptFailure and then a fresh connection at the
-// same step, after MAIL. The used connection had delivered other mails before. For example, some
-// servers answer 421 to one recipient.
+// endedBoth reports whether a mail ended two connections at the same step, after MAIL: first a kept
+// one, which had delivered other mails, and then a fresh one. For example, some servers answer 421
+// to one recipient.
 func endedBoth(keptFailure, fresh *delivery.Error) bool {
 	return keptFailure != nil && fresh != nil && keptFailure.About == delivery.AboutConnection && fresh.About == delivery.AboutConnection &&
 		keptFailure.Stage == fresh.Stage && keptFailure.Stage != delivery.StageMail
