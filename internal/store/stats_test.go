@@ -19,7 +19,7 @@ func TestDaysBeginAtLocalMidnight(t *testing.T) {
 			[]string{"2030-03-29T23:00Z", "2030-03-30T23:00Z", "2030-03-31T22:00Z", "2030-04-01T22:00Z"},
 		},
 		{"America/New_York", "2030-11-02T10:00:00Z", 3, []string{"2030-11-02T04:00Z", "2030-11-03T04:00Z", "2030-11-04T05:00Z"}},
-		// no 00:00 on the 10th
+		// in Havana, the 10th has no 00:00
 		{"America/Havana", "2030-03-09T10:00:00Z", 3, []string{"2030-03-09T05:00Z", "2030-03-10T05:00Z", "2030-03-11T04:00Z"}},
 		{"Asia/Kolkata", "2030-03-09T10:00:00Z", 2, []string{"2030-03-08T19:00Z", "2030-03-09T19:00Z"}},
 		{"America/St_Johns", "2030-01-09T10:00:00Z", 2, []string{"2030-01-09T04:00Z", "2030-01-10T04:00Z"}},

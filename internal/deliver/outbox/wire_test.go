@@ -77,8 +77,8 @@ func TestRowAfterEachFaultOfSMTP(t *testing.T) {
 		{smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"}, rejected},
 		{smtptest.Rule{Stage: smtptest.Data, Reply: "550 5.7.0 Requested action not taken: too many emails per second"}, retried},
-		// The server closes the connection after it has read a part of the mail, so the dot was
-		// never sent.
+		// At the stage Body, the server closes the connection after it has read a part of the mail,
+		// so the dot was never sent.
 		{smtptest.Rule{Stage: smtptest.Body, Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "421 4.3.2 closing", Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "250 2.0.0 taken", Slow: true, Pause: time.Second}, sent},

@@ -55,7 +55,7 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 					rules(t, w) != "" || read(t, w).RetryAfter < 86_000 {
 					t.Errorf("with room: %d %s", w.Code, w.Body)
 				}
-				// The lockout does not hold for other classes of callers.
+				// The lockout does not apply to other classes of callers.
 				client{t, e, "192.0.2.1", secret}.admitted(alice)
 			})
 		})

@@ -206,9 +206,9 @@ func (console *Console) sendBeforeRefusal(ctx context.Context, s store.SendOrRef
 	return &rows[0], nil
 }
 
-// laterSuppression returns a suppression that holds now for the recipient of the row, if no
-// suppression of the row's story holds. If the exact spelling of the address is not known, as for a
-// refusal, a suppression of any spelling of the mailbox counts.
+// laterSuppression returns a suppression of the row's recipient that is in force now, unless one in
+// the row's story is in force. If the exact spelling of the address is not known, as for a refusal,
+// a suppression of any spelling of the mailbox counts.
 func (console *Console) laterSuppression(ctx context.Context, s store.SendDetails) (*store.Suppression, error) {
 	holds := func(x store.Suppression) bool { return x.Active(s.Now) }
 	if s.Send.Recipient.IsZero() || s.Send.Recipients > 0 || slices.ContainsFunc(s.Suppressions, holds) {

@@ -63,7 +63,7 @@ func (r *rig) forms() map[string]pageForm {
 			url.Values{"channel": {"sms"}, "to": {"+4915112345678"}, "app": {"shop"}, "days": {"7"}},
 			[]string{`<option value="sms" selected>`, `name="app" value="shop"`, `value="7"`},
 		},
-		// a row's form, in a list with a filter
+		// this form is in a row of a list with a filter
 		"/admin/suppressions/lift?state=all": {
 			"/admin/suppressions?state=all",
 			url.Values{"channel": {"email"}, "address": {address}, "app": {""}},

@@ -134,7 +134,7 @@ func TestPrefixPauses(t *testing.T) {
 }
 
 // After a lift the page says whether the prefix gets text messages now, on each database. Another
-// pause may hold, and a pause that has ended can't be lifted.
+// pause may be in force, and a pause that has ended can't be lifted.
 func TestPrefixLiftSaysWhatHolds(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...func(*Config)) *rig{"SQLite": newRig, "Postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) {

@@ -206,7 +206,7 @@ func worksAWeekByKeyboard(t *testing.T, browser chromium) {
 	w.eval(`document.querySelector("#keys-on").click(); ""`)
 	keysOfAnyLayout(w.Page)
 	for age, want := range map[string]string{"60": "on: false", "0": "on: true"} {
-		// another tab turns them off or on
+		// another tab turns the keys off or on
 		w.wantEval(`document.cookie = "sendcode_keys=off; path=/admin; max-age=`+age+`", dispatchEvent(new Event("focus")), "on: " +
 			document.querySelector("#keys-on").checked`, want)
 	}

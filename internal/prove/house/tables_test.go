@@ -114,7 +114,8 @@ var modules = map[string]string{
 	"github.com/yuin/goldmark":              "internal/http/reference",
 	"go.yaml.in/yaml":                       "internal/run/config internal/base/document internal/http/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/run/traces",
-	// Only traces records spans. The other packages read or write the header traceparent.
+	// Of the packages that may import go.opentelemetry.io/otel, only traces records spans. The
+	// others read or write the header traceparent.
 	"go.opentelemetry.io/otel":              "internal/run/traces internal/deliver/providerhttp internal/deliver/webhook internal/base/logs",
 	"go.uber.org/goleak":                    testsOnly,
 	"golang.org/x/crypto":                   "internal/codes/keys internal/http/console/auth internal/http/console/consoletest",

@@ -229,7 +229,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeSendsRefused", 10 * m, 0, 0, values{accepted: stays, rejected: "0+0x8 20+0x400"}},
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{accepted: stays, rejected: "0+0x8 0+2.5x400"}},
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{accepted: "0+100x8 800+21x400", rejected: "0+0x8 0+79x400"}},
-		// a replica that just started is counted from its start
+		// SendcodeSendsRefused counts a replica that just started from its start
 		{"SendcodeSendsRefused", 10 * m, 0, 0, values{accepted: "_x8 0+100x400", rejected: "_x8 0+20x400"}},
 		{"SendcodeSendsRefused", 2 * m, 4 * m, 0, values{accepted: "_x8 0+0x400", rejected: "_x8 0+20x400"}},
 		{"SendcodeSendsRefused", 20 * m, 0, 0, values{ // strangers choose addresses that do not exist

@@ -35,7 +35,7 @@ var erasable = map[string]columnKinds{
 	// sealed is a caller's code, which identifies nobody. WriteTraces writes one, and an erasure
 	// removes it too
 	"outbox": {nothing: `id due_at attempt queued channel stranger expires_at sealed`},
-	// bucket is encrypted; id is random, or that of a send
+	// in limiter_events, bucket is encrypted, and id is random or that of a send
 	"limiter_events": {nothing: `bucket id at until refunded writer seq`},
 	"refunds":        {nothing: `id since attempt`},
 	"failures":       {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
@@ -46,7 +46,7 @@ var erasable = map[string]columnKinds{
 		erased:  `masked sealed holder nonce checks check_key locale details ` + labels, hash: `recipient`,
 	},
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},
-	// about the administrator; a reason that names a person is refused
+	// audit_entries are about the administrator; a reason that names a person is refused
 	"audit_entries": {
 		nothing: `id at actor role network action app channel purpose target reason outcome detail completes`,
 	},
@@ -66,13 +66,13 @@ var erasable = map[string]columnKinds{
 	"provider_events": {nothing: `send_id kind at heard_at provider detail`}, // detail: a code or one word
 	"spending":        {nothing: `cap period used`},
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},
-	// each row is about many numbers, not about one
+	// each row of prefix_pauses is about many numbers, not about one
 	"prefix_pauses": {
 		nothing: `id app country prefix class since until sends approved usual lifted_at lifted_by lifted_why`,
 	},
 	"low_conversions": {nothing: `id app since sends approved ended_at`},
 	"leases":          {nothing: `name until`},
-	// the carrier's IDs of messages, for three days
+	// pending_receipts has the carrier's IDs of messages, for three days
 	"pending_receipts":    {nothing: `carrier message_id send_id at ask_at asked`},
 	"counted_hours":       {nothing: `hour`},
 	"hour_tallies":        {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},

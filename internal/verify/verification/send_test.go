@@ -98,7 +98,7 @@ func TestAskIsRefusedByField(t *testing.T) {
 			{"reference", func(a *verification.Request) { a.Reference = "a\nb" }},
 			// the text after this character is shown from right to left
 			{"reference", func(a *verification.Request) { a.Reference = "a\u202eb" }},
-			// a line separator is not a control character
+			// U+2028 and U+2029 are not control characters
 			{"reference", func(a *verification.Request) { a.Reference = "a\u2028b" }},
 			{"reference", func(a *verification.Request) { a.Reference = "a\u2029b" }},
 			{"reference", func(a *verification.Request) { a.Reference = "a\xffb" }},

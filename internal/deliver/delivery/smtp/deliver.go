@@ -214,7 +214,7 @@ func codeMatches(digits []byte, expect int) bool {
 // sendPipelined sends all commands in one write and reads their replies in order (RFC 2920). This
 // takes one round trip instead of three. sendPipelined returns the first refusal, because later
 // refusals follow from the first. If the server asks for content after a refusal, the connection is
-// closed without the final dot. So the server does not accept a mail that it has refused before.
+// closed without the final dot, so that the server never accepts a refused mail.
 func (s *session) sendPipelined(ctx context.Context, commands []command) (first *delivery.Error) {
 	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands...) })
 	last := first

@@ -111,7 +111,7 @@ func (v prefixesView) CallerClassText(p store.PrefixPause) string {
 	return v.W.Get("prefixes.class." + p.Class.Name())
 }
 
-// State returns the label of a pause: it holds, was lifted, or has ended.
+// State returns the label of a pause: active, lifted or ended.
 func (v prefixesView) State(p store.PrefixPause) explain.StateLabel {
 	return suppressionOrPauseLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
 }
