@@ -38,7 +38,7 @@ func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportReferenceLength-supportReferenceTailBits)
 }
 
-// SupportReference returns "" if id can't be a send's.
+// SupportReference returns the support reference of a send, or "" if id can't be a send's.
 func SupportReference(id uuid.UUID) string {
 	r, ok := supportRangeOfID(id)
 	if !ok {

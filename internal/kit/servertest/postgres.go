@@ -37,8 +37,8 @@ func Postgres(t testing.TB, settings ...string) *PostgresServer {
 	return PostgresIn(t, fastTempDir(), settings...)
 }
 
-// PostgresIn is Postgres with the cluster in a directory of parent, which every user must be able
-// to reach.
+// PostgresIn is Postgres with the cluster in a new directory under parent. Every user must be able
+// to reach parent.
 func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer {
 	t.Helper()
 	s, err := startPostgres(t.Context(), parent, (*PostgresServer).makeCluster, settings)

@@ -20,12 +20,12 @@ func factorFields(f *store.SecondFactor) []any {
 	return []any{&f.Account, &f.Sealed, &f.Step, sqlgen.ScannerFor(&f.MadeAt)}
 }
 
-// AddSecondFactor returns false if the account already has one.
+// AddSecondFactor adds a second factor. It returns false if the account already has one.
 func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, act store.AuditEntry) (bool, error) {
 	return db.changeAndAudit(ctx, "AddSecondFactor", act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step})
 }
 
-// DropSecondFactor returns false if the account has none.
+// DropSecondFactor removes an account's second factor. It returns false if the account has none.
 func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error) {
 	return db.changeAndAudit(ctx, "DropSecondFactor", act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account})
 }

@@ -59,7 +59,7 @@ func (c *Conditions) AddAppChannelPurpose(text, app string, ch recipient.Channel
 	AddIfSet(c, fmt.Sprintf(text, "purpose"), purpose)
 }
 
-// Where returns "" without conditions.
+// Where returns the WHERE clause, or "" if there are no conditions.
 func (c *Conditions) Where() string {
 	if len(c.texts) == 0 {
 		return ""

@@ -165,8 +165,8 @@ func (db *DB) writeBatch(writes []*queuedWrite) {
 	}
 }
 
-// writeInTransaction returns the errors of writes that failed by themselves, and err for all
-// others.
+// writeInTransaction runs the writes in one transaction. It returns the errors of writes that
+// failed by themselves, and err for all others.
 func (db *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))

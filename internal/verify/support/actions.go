@@ -146,7 +146,8 @@ func (ad *Administration) EraseRecipient(ctx context.Context, target Target, act
 // EraseTimeout is longer than store.CallTimeout, because a recipient may have many rows.
 const EraseTimeout = 90 * time.Second
 
-// CancelVerification returns false if the verification had ended before. Error: fault.Unavailable.
+// CancelVerification cancels a verification. It returns false if the verification had ended before.
+// Error: fault.Unavailable.
 func (ad *Administration) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	tell, err := ad.Events.NewEvent(v, store.VerificationCanceled)
 	if err != nil {

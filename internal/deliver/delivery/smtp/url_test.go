@@ -45,7 +45,7 @@ func TestParseURLRefuses(t *testing.T) {
 	for reason, texts := range map[string][]string{
 		"scheme":    {"http://mail.example"},
 		"malformed": {"smtp://user:" + secret + "#x@mail.example", "smtp://user:" + secret + "\n@mail.example"},
-		// the message names one of several reasons
+		// for "", the message names one of several reasons
 		"":                  {"mail.example:587", "smtp://user:" + secret + "/x@mail.example"},
 		"host":              {"smtp://"},
 		"port":              {"smtp://mail.example:0", "smtp://mail.example:65536"},
