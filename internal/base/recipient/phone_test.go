@@ -68,8 +68,9 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // Germany's numbering plan would allow the first one
 		"invalid_number": {
 			"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 901123", "+44 7700 90012", "+33 6 39 97 01 23",
+			// Until 2019, +52 1 began Mexico's mobile numbers. This 1 begins an area code.
 			"+52 123 456 7890",
-		}, // the last one does not begin with +52 1, the prefix of Mexico's mobile numbers until 2019: its 1 belongs to the area code
+		},
 		// These are premium-rate and shared-cost numbers. Some of them belong to no country.
 		"number_not_allowed": {
 			"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789",
