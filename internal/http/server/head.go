@@ -31,9 +31,10 @@ type head struct {
 // add counts the fields in the bytes that were read. It returns false if there are too many.
 func (h *head) add(read []byte) bool {
 	for _, b := range read {
+		if h.ended { // what follows the head is not counted, but the head is still compared with the bounds
+			break
+		}
 		switch {
-		case h.ended:
-			return true
 		case b == '\n' && h.text:
 			h.lines, h.text = h.lines+1, false
 		case b == '\n':

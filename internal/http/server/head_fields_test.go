@@ -30,6 +30,9 @@ func TestFieldsOfAHeadAreBounded(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"128 lines":                  {head(128, "") + body, "204"},
 		"129 lines":                  {head(129, ""), "431"},
+		"129 lines and a body":       {head(129, "") + body, "431"},
+		"many names and a body":      {head(100, "?"+strings.Repeat("a&", 29)) + "\n", "431"},
+		"many ranges and a body":     {strings.Replace(head(100, ""), "a:", "Range: bytes=0-0"+strings.Repeat(",1-1", 1100), 1) + "\n", "431"},
 		"without an end":             {strings.TrimSuffix(head(129, ""), "\r\n"), "431"},
 		"lines without CR":           {strings.ReplaceAll(head(129, ""), "\r", ""), "431"},
 		"names in a query":           {head(100, "?"+strings.Repeat("a&", 28)) + body, "204"},
