@@ -18,6 +18,9 @@ import (
 // part of the requests of the previous minute. This part is the share of the previous minute that
 // lies within the last 60 s.
 //
+// If the clock steps back by less than a minute, the counts stay. After a larger step they begin
+// anew.
+//
 // The memory of a RequestLimiter is bounded: the counts of both minutes need at most about 9 MB. If
 // the current minute has counts of maxNetworks networks, a new network is counted together with its
 // /24 or /48. If the wider networks are too many as well, a new network is admitted without a
@@ -74,7 +77,7 @@ func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	if !fits {
 		return 0, true
 	}
-	since := time.Duration(now.UnixNano() - r.minute*int64(requestWindow))
+	since := max(0, time.Duration(now.UnixNano()-r.minute*int64(requestWindow)))
 	if wait := retryAfter(r.previous[id], r.counts[id], limit, since); wait > 0 {
 		r.recordRefusal(ip, now)
 		return wait, false
@@ -87,11 +90,11 @@ func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 func (r *RequestLimiter) rollMinute(now time.Time) {
 	minute := now.UnixNano() / int64(requestWindow)
 	switch {
-	case minute == r.minute:
+	case minute == r.minute || minute == r.minute-1: // the latter if the clock has stepped back
 		return
 	case minute == r.minute+1:
 		r.previous, r.counts = r.counts, map[netip.Prefix]int64{}
-	default: // no request in the last minute, or the clock was set
+	default: // no request in the last minute, or the clock was set by more
 		r.previous, r.counts = map[netip.Prefix]int64{}, map[netip.Prefix]int64{}
 	}
 	r.minute = minute

@@ -88,6 +88,23 @@ func TestRequestLimiterSlides(t *testing.T) {
 	servertest.Same(t, "let in after the clock was set back", r.from("192.0.2.1", 1000), 300)
 }
 
+// A clock that steps back across the begin of a minute gives no network its requests anew.
+func TestRequestLimiterAfterAStepBack(t *testing.T) {
+	r := newRequestRig(300)
+	r.at = r.at.Truncate(requestWindow).Add(requestWindow - 10*time.Millisecond)
+	in := r.from("192.0.2.1", 1000)
+	for range 5 {
+		r.at = r.at.Add(11 * time.Millisecond)
+		in += r.from("192.0.2.1", 1000)
+		r.at = r.at.Add(-2 * time.Millisecond)
+		in += r.from("192.0.2.1", 1000)
+		r.at = r.at.Add(-9 * time.Millisecond)
+	}
+	if in > 310 {
+		t.Errorf("%d let in", in)
+	}
+}
+
 // If there are too many networks, several of them are counted together. Beyond a further bound,
 // requests of new networks are admitted without a count. The memory stays bounded.
 func TestRequestLimiterOfManyNetworks(t *testing.T) {

@@ -164,7 +164,7 @@ func (a *App) addRoutes() error {
 		page.RegisterStatic(l.routes)
 	}
 	a.registerHealthChecks()
-	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.now)
+	a.requests = server.NewRequestLimiter(a.cfg.RequestsPerMinute, a.logger, a.metrics.NetworkRefused, a.localNow)
 	a.api = api.New(api.Services{Codes: a.core.Codes, Limits: a.core.Limits, Proofs: a.core.Proofs, Requests: a.requests}, apiKeys(a.cfg))
 	a.api.Register(front)
 	a.registerProviderEvents(front)
