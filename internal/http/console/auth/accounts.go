@@ -2,6 +2,7 @@ package auth
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -49,35 +50,51 @@ func (a *Auth) accountsPage(c echo.Context) error {
 	return a.showAccounts(c, http.StatusOK, accountsView{})
 }
 
+// showAccounts shows the accounts. If they can't be read, it fails, unless v has a new password.
+// Then it shows no accounts, because the change was made, and no other page can show the password.
 func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
-	list, err := a.Accounts.Accounts(c.Request().Context())
-	if err != nil {
+	w := layout.Words(c)
+	rows, err := a.accountRows(c.Request().Context(), w)
+	switch {
+	case err != nil && v.Password != "":
+		a.logger.WarnContext(c.Request().Context(), "could not list accounts after a change", "error", err)
+		v.Done = w.Get("accounts.done."+v.Changed.Do, "name", v.Changed.Name, "role", w.Or("role", string(v.Changed.Role)))
+	case err != nil:
 		return err
 	}
-	w := layout.Words(c)
-	v.Page = layout.NewPage(c, "accounts.title", "accounts")
+	v.Page, v.Rows = layout.NewPage(c, "accounts.title", "accounts"), rows
 	v.Roles = roleOptions(w, cmp.Or(v.Typed.Role, Reader))
 	if a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
-	for _, x := range list {
-		_, factor, err := a.secondFactorOf(c.Request().Context(), x.Name)
-		if err != nil {
-			return err
+	for i := range rows {
+		if row := &rows[i]; v.FormRefused(*row) && v.Typed.Role != "" {
+			row.Roles = roleOptions(w, v.Typed.Role)
 		}
-		v.Rows = append(v.Rows, accountView{
+		if rows[i].Name == v.Changed.Name {
+			v.Done = changedAccountText(w, v.Changed, rows[i])
+		}
+	}
+	return a.layout.Show(c, status, "accounts", v)
+}
+
+func (a *Auth) accountRows(ctx context.Context, w texts.Words) (rows []accountView, err error) {
+	list, err := a.Accounts.Accounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range list {
+		_, factor, err := a.secondFactorOf(ctx, x.Name)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, accountView{
 			Name: x.Name, Made: w.Clock(x.MadeAt), Role: w.Or("role", x.Role), Roles: roleOptions(w, Role(x.Role)),
 			Closed:   !x.DisabledAt.IsZero(),
 			Identity: x.Identity, Password: x.Password != "", Factor: factor,
 		})
-		if row := &v.Rows[len(v.Rows)-1]; v.FormRefused(*row) && v.Typed.Role != "" {
-			row.Roles = roleOptions(w, v.Typed.Role)
-		}
-		if x.Name == v.Changed.Name {
-			v.Done = changedAccountText(w, v.Changed, v.Rows[len(v.Rows)-1])
-		}
 	}
-	return a.layout.Show(c, status, "accounts", v)
+	return rows, nil
 }
 
 // changedAccountText describes an account after a change, from its row as it is now, because

@@ -3,6 +3,9 @@ package auth
 import (
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,5 +109,35 @@ func TestAuditLogHasWords(t *testing.T) {
 	}
 	if configuredAccount.May("something new") {
 		t.Error("what the table does not name is allowed")
+	}
+}
+
+// If the accounts can't be listed after a change, the page still shows the new password, because no
+// other page can. A change without a password fails as before.
+func TestAccountsPageShowsThePasswordWithoutTheList(t *testing.T) {
+	r := newRig(t)
+	owner := r.LoggedIn()
+	r.Break("Accounts")
+	rec := want(t, owner.Post("/admin/accounts", account("add", "mei", "reader", "new colleague")), http.StatusOK)
+	if !strings.Contains(rec.Body.String(), `id="made">`) {
+		t.Errorf("the page lacks the password: %s", rec.Body)
+	}
+	want(t, owner.Post("/admin/accounts", account("role", "mei", "owner", "on call")), http.StatusServiceUnavailable)
+}
+
+// The audit log can be filtered by each action of accounts, factors, sessions and logins.
+func TestRecordedActionsHaveAllTexts(t *testing.T) {
+	file, err := os.ReadFile("../../../base/texts/en.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`"action\.((?:account|factor|session|login)(?:\.[a-z]+)?)":`).FindAllSubmatch(file, -1)
+	if len(found) < 12 {
+		t.Errorf("found %d actions", len(found))
+	}
+	for _, action := range found {
+		if !slices.Contains(RecordedActions(), string(action[1])) {
+			t.Errorf("%s is missing", action[1])
+		}
 	}
 }

@@ -72,8 +72,10 @@ func RecordedActions() []string {
 	return []string{
 		ActionResend, ActionResetQuota, ActionCancel, ActionRevealRecipient, ActionExportRecipient, ActionEraseRecipient,
 		ActionSuppress, ActionLiftSuppression, ActionLiftPrefixPause, ActionExport, ActionSampleEvent, ActionTestMessage,
-		ActionAcceptSubscription, actionLogin,
-		actionAccounts + ".add", actionAccounts + ".role", actionAccounts + ".password", actionAccounts + ".close", actionAccounts + ".open",
+		ActionAcceptSubscription, actionLogin, actionLoginPassword, actionSession + ".end",
+		actionFactor + ".add", actionFactor + ".remove",
+		actionAccounts + ".add", actionAccounts + ".role", actionAccounts + ".identity", actionAccounts + ".password",
+		actionAccounts + ".factor", actionAccounts + ".close", actionAccounts + ".open",
 	}
 }
 
