@@ -39,10 +39,13 @@ type pendingRefund struct {
 }
 
 // Away reports whether, after this error of Refund or Record, the next call would fail too.
-// Otherwise only this call failed, or only a part of a Redis Cluster is away.
+// Otherwise only this call failed, or only a part of a Redis Cluster is away. A call of a node that
+// hangs ends with context.DeadlineExceeded, but calls of other nodes would not.
 func (*Gates) Away(err error) bool {
-	return errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, quota.ErrPartly)
+	if errors.Is(err, errLimiterAway) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	return !errors.Is(err, quota.ErrPartly) && (errors.Is(err, quota.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // RefundLater refunds an event that certainly must not count, such as a send that wasn't written,

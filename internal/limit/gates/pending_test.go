@@ -82,11 +82,12 @@ func TestPendingRefundThatFailsStopsNoOthers(t *testing.T) {
 			g.RefundLater(id, "x")
 		}
 		l.fails["a"], l.fails["c"] = fmt.Errorf("%w: %w", quota.ErrPartly, quota.ErrUnavailable), errors.New("its own")
+		l.fails["b"] = fmt.Errorf("%w: %w: %w", quota.ErrPartly, quota.ErrUnavailable, context.DeadlineExceeded) // a node hangs
 		l.made(t, g, "all", "a [x]", "b [x]", "c [x]", "d [x]")
 		l.fails = nil
 		l.made(t, g, "at once")
 		time.Sleep(retryRefundAfter)
-		l.made(t, g, "later", "a [x]", "c [x]")
+		l.made(t, g, "later", "a [x]", "b [x]", "c [x]")
 	})
 }
 
