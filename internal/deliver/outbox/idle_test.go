@@ -91,6 +91,20 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
+// An attempt that is submitted late does not replace a later attempt of the same row.
+func TestLeasesTakeKeepsTheLaterAttempt(t *testing.T) {
+	s := newIdle(t)
+	send := store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 2, InDoubt: true}
+	f := s.beginFlight(store.Work{Send: send})
+	send.Attempt, send.InDoubt = 1, false
+	if s.beginFlight(store.Work{Send: send}) != nil {
+		t.Error("the row has two flights")
+	}
+	lease, inDoubt := s.leases.attemptOf(f)
+	servertest.Same(t, "attempt", lease.Attempt, 2)
+	servertest.Same(t, "in doubt", inDoubt, true)
+}
+
 // After an outage of the database, the leases are renewed at once. For the duration of one lease,
 // no row is taken over, neither at a tick nor when memory has capacity again.
 func TestTakeOverWaitsForOutcomesAfterAnOutage(t *testing.T) {

@@ -54,8 +54,8 @@ type leases struct {
 }
 
 // take adds a flight for the work w, and returns the flight. If the row already has a flight, take
-// returns nil. In that case the old flight gets the lease of the new attempt, and take stores the
-// new flight in the field next of the old one, where giveBack finds it.
+// returns nil. In that case the old flight gets the lease of the new attempt, if that is a later
+// one, and take stores the new flight in the field next of the old one, where giveBack finds it.
 func (le *leases) take(w store.Work, l *lane) *flight {
 	le.mu.Lock()
 	defer le.mu.Unlock()
@@ -65,6 +65,10 @@ func (le *leases) take(w store.Work, l *lane) *flight {
 		lease: held, inDoubt: w.Send.InDoubt, renewed: time.Now(), readAt: time.Now(),
 	}
 	if f, ok := le.flights[w.Send.ID]; ok {
+		// Submit may come late with the first attempt, after this process has taken over the row.
+		if held.Attempt <= f.lease.Attempt {
+			return nil
+		}
 		// The row can already have a flight in two cases. In the first case the lease ended while
 		// the database was unavailable, and this process took over its own row. The attempt under
 		// way then continues under the new number. In the second case the row was postponed, and
