@@ -68,8 +68,12 @@ func (s *sendService) releaseClaims(client, deciding context.Context, send claim
 	if err == nil && (early == nil || early.Admitted) {
 		return
 	}
+	by := answerBy(client, deciding)
+	if errors.Is(err, ErrKeptBack) { // the row is written, so no lease ends the claim, and the deadline may have passed
+		by = time.Now().Add(releaseTimeout())
+	}
 	for _, key := range send.claims {
-		ctx, cancel := context.WithDeadline(context.WithoutCancel(client), answerBy(client, deciding))
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(client), by)
 		defer cancel()
 		if err := s.Store.ReleaseIdempotencyKey(ctx, key, send.id, !errors.Is(err, fault.Uncertain)); err != nil {
 			s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease",

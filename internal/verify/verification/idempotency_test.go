@@ -108,6 +108,21 @@ func TestIdempotencyKeyIsReleasedIfNotSent(t *testing.T) {
 	})
 }
 
+// The same if the request's deadline has passed when the message is kept back.
+func TestIdempotencyKeyIsReleasedIfKeptBackAfterTheDeadline(t *testing.T) {
+	vtest.InForms(t, nil, func(r *vtest.Rig) {
+		ctx, cancel := context.WithTimeout(r.Context(), 4*time.Second)
+		defer cancel()
+		kept := keyed
+		kept.MaySend = func() bool { <-ctx.Done(); return false }
+		_, err := r.Svc.Send(ctx, kept)
+		r.WantError(err, verification.ErrKeptBack)
+		r.Sleep(time.Second)
+		r.Want("replayed", r.Send(keyed).Replayed, false)
+		r.WantMails(1)
+	})
+}
+
 func TestIdempotencyKeyDuringOutages(t *testing.T) {
 	type row struct {
 		method  string
