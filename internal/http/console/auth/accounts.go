@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/base/fault"
+	"sendcode/internal/base/logs"
 	"sendcode/internal/base/texts"
 	"sendcode/internal/http/console/layout"
 	"sendcode/internal/verify/support"
@@ -57,7 +58,7 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	rows, err := a.accountRows(c.Request().Context(), w)
 	switch {
 	case err != nil && v.Password != "":
-		a.logger.WarnContext(c.Request().Context(), "could not list accounts after a change", "error", err)
+		a.logger.WarnContext(c.Request().Context(), "could not list accounts after a change", "error", err, logs.SeeDatabaseAway)
 		v.Done = w.Get("accounts.done."+v.Changed.Do, "name", v.Changed.Name, "role", w.Or("role", string(v.Changed.Role)))
 	case err != nil:
 		return err
