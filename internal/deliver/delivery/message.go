@@ -16,7 +16,7 @@ import (
 )
 
 // SimulatorDomain is the domain of recipients for whom package mailbox simulates outcomes, such as
-// a bounce. The domain is reserved (RFC 6761 section 6.2), so its addresses are nobody's.
+// a bounce. The domain is reserved (RFC 6761 section 6.2), so no person has an address in it.
 const SimulatorDomain = "simulator.test"
 
 // Mail is one mail. A MailEncoder renders it before a connection is opened, and every mail server

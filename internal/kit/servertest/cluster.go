@@ -85,8 +85,8 @@ func mayWrite(dir string) bool {
 
 // initCluster initializes a data directory, with the role and its database. It does so in the
 // server's place and copies the result to the cache, because the user that runs Postgres may not be
-// able to write there. The copy is renamed to cachedCluster when it is complete and on the disk:
-// nobody would notice that files are empty after a power loss, and every test would fail.
+// able to write there. The copy is renamed to cachedCluster when it is complete and on the disk.
+// Otherwise files could be empty after a power loss, and every later test would fail.
 func (s *PostgresServer) initCluster(ctx context.Context, cachedCluster string) error {
 	dir, half := filepath.Join(s.place.dir, "made"), cachedCluster+".half"
 	if err := s.initdb(ctx, dir, "--no-sync"); err != nil { // the copy is synced instead

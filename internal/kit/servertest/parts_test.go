@@ -50,8 +50,8 @@ func TestMissingPartSkipsButFailsInCI(t *testing.T) {
 	}
 }
 
-// CacheDir returns a writable directory outside the home if there is no home, or if nobody can
-// write there.
+// CacheDir returns a writable directory outside the home if there is no home, or if the
+// home can't be written.
 func TestCacheWithoutAHome(t *testing.T) {
 	for _, home := range []string{"", "/dev/null", t.TempDir()} {
 		t.Setenv("XDG_CACHE_HOME", "")

@@ -159,7 +159,7 @@ func (s *Server) Stop() {
 	default:
 	}
 	close(s.stopped)
-	for _, end := range s.ends { // otherwise TLS would wait to write close_notify to a pipe that nobody reads
+	for _, end := range s.ends { // otherwise TLS would wait to write close_notify to a pipe without a reader
 		_ = end.Close()
 	}
 	_ = s.http.Close()
