@@ -28,8 +28,8 @@ type Verdict struct {
 	Settled    bool // there is nothing to do, so no action is highlighted
 	Suppressed bool // a suppression stops messages to the recipient now: only a lift helps
 
-	Again string        // the address of a page with a newer verdict
-	Until time.Duration // until the page's texts change by themselves; 0: they don't
+	ReloadAddress string        // the address of a page with a newer verdict
+	Until         time.Duration // until the page's texts change by themselves; 0: they don't
 }
 
 // linkedText is a sentence about another request, with the address of that request's page.
@@ -138,7 +138,7 @@ func Judge(s store.SendDetails, facts VerdictFacts, w texts.Words) Verdict {
 		v.What = c.Join(v.What, c.text("verdict.caller"))
 	}
 	v = c.reduceIfErased(c.withLaterSuppression(c.withWrongCodes(c.withProviderEvent(v))))
-	v.Again, v.Until = SendPageAddress(c.ID), c.untilNextTime(v)
+	v.ReloadAddress, v.Until = SendPageAddress(c.ID), c.untilNextTime(v)
 	return v
 }
 
